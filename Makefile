@@ -1,0 +1,33 @@
+# Both `make demo` and `make test` set everything up by themselves, in .venv; a second run starts at once.
+
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: demo test test-all lint bench clean help
+
+help:            ## what can be made
+	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/:.*## */\t/' | expand -t 12
+
+demo: .venv/ready        ## set up, then what the balancing core does on the paper's TED sizes: a table and a picture
+	@$(BIN)/evenglot demo --out demo
+
+test: lint       ## set up, then lint and all fast tests
+	$(BIN)/pytest
+
+test-all: lint   ## the same with the slow tests
+	$(BIN)/pytest -m "slow or not slow"
+
+lint: .venv/ready        ## ruff and mypy --strict
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: .venv/ready       ## benchmarks; the tables go to benchmarks/results/
+	$(BIN)/python -m benchmarks.best_response
+
+clean:           ## forget the environment and all caches
+	rm -rf .venv demo .pytest_cache .mypy_cache .ruff_cache .hypothesis
+
+.venv/ready: pyproject.toml scripts/setup
+	@PYTHON=$(PYTHON) scripts/setup .venv
+	@touch $@

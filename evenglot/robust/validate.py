@@ -1,0 +1,51 @@
+"""Checks on what callers pass in: clean float64 arrays out, or a ValueError that names the argument."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Vector = NDArray[np.float64]
+
+
+def vector(values: ArrayLike, name: str, length: int | None = None) -> Vector:
+    """A finite, non-empty one-dimensional float64 array (of `length`, if given)."""
+    try:
+        array = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name}: expected a list of numbers, got {values!r}") from error
+    if array.ndim != 1 or array.size == 0:
+        raise ValueError(f"{name}: expected a non-empty list of numbers, got shape {array.shape}")
+    if length is not None and array.size != length:
+        raise ValueError(f"{name}: expected {length} values, one for each group, got {array.size}")
+    if not np.isfinite(array).all():
+        where = int(np.flatnonzero(~np.isfinite(array))[0])
+        raise ValueError(f"{name}: value {where} is {array[where]}; every value must be finite")
+    return array
+
+
+def distribution(weights: ArrayLike, name: str = "p") -> Vector:
+    """Non-negative weights, divided by their sum. Read-only, because sets keep it for their lifetime."""
+    array = vector(weights, name)
+    if (array < 0).any():
+        where = int(np.flatnonzero(array < 0)[0])
+        raise ValueError(f"{name}: value {where} is {array[where]}; shares cannot be negative")
+    largest = float(array.max())
+    if largest == 0:
+        raise ValueError(f"{name}: all values are 0; at least one group needs a positive share")
+    array = array / largest  # first, so that sums of huge or tiny weights neither overflow nor vanish
+    array /= array.sum()
+    array.flags.writeable = False
+    return array
+
+
+def number(value: float, name: str, low: float = -np.inf, high: float = np.inf) -> float:
+    """A number in [low, high]; infinity only where the range ends in it, NaN never."""
+    try:
+        result = float(value)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name}: expected a number, got {value!r}") from error
+    if not low <= result <= high:  # also catches NaN
+        bounds = f"at least {low:g}" if high == np.inf else f"between {low:g} and {high:g}"
+        raise ValueError(f"{name}: must be {bounds}, got {value!r}")
+    return result
