@@ -1,0 +1,112 @@
+"""What every strategy offers a training loop, and what it may ask of it.
+
+    balancer = create("chi-ibr", sizes={...}, rho=0.05)
+    for each interval (epoch):
+        draw the interval's sentence pairs with the shares balancer.mixture.sample
+        for each optimizer step:
+            train; multiply the token losses of each group by balancer.mixture.loss, if that is not None
+            balancer.observe(loss_sums, counts)      # summed over micro-batches and processes
+        balancer.update()                            # True: the mixture changed
+
+Everything is keyed by the name of the group. State is plain JSON; a balancer that is saved at any moment and loaded
+again goes on exactly as if nothing had happened.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from evenglot.balance.groups import Groups
+from evenglot.robust.validate import Vector
+
+Split = Literal["train", "valid"]
+
+
+@dataclass(frozen=True)
+class Mixture:
+    """What to show next: `sample`, the share of sentence pairs to draw from each group; `loss`, factors or None."""
+
+    sample: dict[str, float]
+    loss: dict[str, float] | None = None
+
+
+@dataclass(frozen=True)
+class Signal:
+    """Which losses a balancer wants to observe: of which split, and summed over what its counts count."""
+
+    split: Split = "train"
+    unit: Literal["token", "character"] = "token"
+
+    def __post_init__(self) -> None:
+        if self.split not in ("train", "valid"):
+            raise ValueError(f"signal: expected 'train' or 'valid', got {self.split!r}")
+        if self.unit not in ("token", "character"):
+            raise ValueError(f"loss_per: expected 'token' or 'character', got {self.unit!r}")
+
+
+@dataclass(frozen=True)
+class GradientProbe:
+    """A request to the training loop: every `every` steps, gradients on small samples of every group.
+
+    For each group draw up to `sentences` sentence pairs or `tokens` target tokens of training and of validation data,
+    compute the gradient of the training loss on each, and hand the cosines to the balancer's `observe_gradients`.
+    """
+
+    every: int
+    sentences: int
+    tokens: int
+
+
+class Balancer:
+    """The base of all strategies: a mixture over groups that, by itself, stays at the data proportions."""
+
+    cadence: Literal["never", "interval", "step"] = "never"  # when can the mixture change?
+    signal: Signal | None = None  # which losses should be observed?
+    needs_gradients: GradientProbe | None = None  # should gradients be probed, and how?
+
+    def __init__(self, groups: Groups, q: Vector | None = None) -> None:
+        self.groups = groups
+        self.intervals = 0
+        self._q = groups.p if q is None else q
+
+    @property
+    def q(self) -> dict[str, float]:
+        """The mixture this strategy aims at, in the unit of p, by group."""
+        return self.groups.keyed(self._q)
+
+    @property
+    def mixture(self) -> Mixture:
+        """How to realise q: what to draw, and how to weight the loss."""
+        return Mixture(sample=self.groups.keyed(self.groups.sentence_shares(self._q)))
+
+    def observe(self, loss_sums: Mapping[str, float], counts: Mapping[str, float], split: Split = "train") -> None:
+        """Take note of one optimizer step (or one validation): summed loss and count of each group, all ranks."""
+
+    def update(self, drawn: Mapping[str, float] | None = None) -> bool:
+        """End of an interval, in which `drawn` pairs were shown (default: as planned). Did the mixture change?"""
+        self.intervals += 1
+        return False
+
+    def state_dict(self) -> dict[str, Any]:
+        """All that must be saved, as plain JSON values keyed by group."""
+        return {"balancer": type(self).__name__, "intervals": self.intervals, "q": self.groups.keyed(self._q)}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on from a saved state; it must be of the same kind of balancer and the same groups."""
+        if state.get("balancer") != type(self).__name__:
+            raise ValueError(f"state: was saved by {state.get('balancer')!r}, this is a {type(self).__name__!r}")
+        self.intervals = int(state["intervals"])
+        self._q = self.groups.vector(state["q"], "state: q")
+
+
+def loss_vectors(groups: Groups, loss_sums: Mapping[str, float], counts: Mapping[str, float]) -> tuple[Vector, Vector]:
+    """Checked sums and counts in the order of the groups; groups that are not mentioned were not seen (count 0)."""
+    sums = groups.vector(loss_sums, "loss_sums", default=0.0)
+    numbers = groups.vector(counts, "counts", default=0.0)
+    if (numbers < 0).any():
+        raise ValueError(f"counts: {groups.names[int(np.argmin(numbers))]!r} has {numbers.min():g}; expected 0 or more")
+    return sums, numbers

@@ -1,0 +1,68 @@
+"""Reference losses b_i: what a good model reaches on each group. The adversary looks at losses minus these.
+
+Only differences between groups matter: a best response does not change when all b_i grow by the same amount.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from evenglot.balance.groups import Groups
+from evenglot.robust.validate import Vector
+
+Baseline = Mapping[str, float] | str | os.PathLike[str] | None
+
+
+def baseline_vector(baseline: Baseline, groups: Groups) -> Vector:
+    """b in the order of the groups: zeros for None, else from a mapping or a file; a missing group is an error.
+
+    Other groups than ours may be in it: one reference run serves experiments on some of its languages.
+    """
+    if baseline is None:
+        return np.zeros(len(groups.names))
+    losses = baseline if isinstance(baseline, Mapping) else load_baseline(baseline)
+    missing = [name for name in groups.names if name not in losses]
+    if missing:
+        raise ValueError(f"baseline: no reference loss for {', '.join(missing)}; it has {', '.join(sorted(losses))}")
+    return groups.vector({name: losses[name] for name in groups.names}, "baseline")
+
+
+def mean_losses(loss_sums: Mapping[str, float], counts: Mapping[str, float]) -> dict[str, float]:
+    """Token means of each group from the sums and counts of a reference model; a group without tokens is an error."""
+    empty = [name for name in loss_sums if not counts.get(name, 0) > 0]
+    if empty:
+        raise ValueError(f"counts: no tokens were counted for {', '.join(empty)}")
+    return {name: loss_sums[name] / counts[name] for name in loss_sums}
+
+
+def ideal(*baselines: Mapping[str, float]) -> dict[str, float]:
+    """The best loss of several reference runs for each group: what is achievable for every one."""
+    common = set.intersection(*(set(baseline) for baseline in baselines))
+    return {name: min(baseline[name] for baseline in baselines) for name in sorted(common)}
+
+
+def save_baseline(path: str | os.PathLike[str], losses: Mapping[str, float], **about: Any) -> None:
+    """Write reference losses as JSON, with whatever should be known `about` their making (model, data, settings)."""
+    target = Path(path)
+    unfinished = target.with_name(target.name + ".unfinished")
+    unfinished.write_text(json.dumps({"losses": dict(losses), "about": about}, indent=2) + "\n", encoding="utf-8")
+    unfinished.replace(target)
+
+
+def load_baseline(path: str | os.PathLike[str]) -> dict[str, float]:
+    """Reference losses by group from a file that `save_baseline` wrote."""
+    try:
+        content = json.loads(Path(path).read_text(encoding="utf-8"))
+        return {str(name): float(loss) for name, loss in content["losses"].items()}
+    except OSError as error:
+        raise ValueError(f"baseline: cannot read {os.fspath(path)}: {error.strerror}") from error
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ValueError(
+            f'baseline: {os.fspath(path)} is not a baseline file; expected {{"losses": {{"tur-en": 2.392, ...}}}}'
+        ) from error

@@ -1,0 +1,90 @@
+"""Best-response rules: the worst mixture in a set, given the excess losses v. The heart of chi-IBR and CVaR-IBR."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from evenglot.robust import ChiSquareBall, CVaR
+from evenglot.robust.validate import Vector, number
+
+
+class Rule(Protocol):
+    """From the current mixture and the excess losses to the next mixture, under upper caps if there are any."""
+
+    @property
+    def centre(self) -> Vector:
+        """What the rule moves around."""
+
+    def start(self, caps: Vector | None) -> Vector:
+        """The mixture to begin with."""
+
+    def respond(self, q: Vector, v: Vector, caps: Vector | None) -> Vector:
+        """The mixture after q, when v are the losses minus baselines."""
+
+
+@dataclass(frozen=True, eq=False)
+class ChiSquareResponse:
+    """q = argmax <q, v> with chi-square(q, centre) <= rho and q >= floor * centre."""
+
+    centre: Vector
+    rho: float
+    floor: float = 0.0
+
+    def __post_init__(self) -> None:
+        ChiSquareBall(self.centre, self.rho, self.floor)  # refuses bad settings at once, not after the first epoch
+
+    def start(self, caps: Vector | None) -> Vector:
+        """The centre, or what the caps leave nearest to it."""
+        return nearest_under(caps, self.centre, self.floor)
+
+    def respond(self, q: Vector, v: Vector, caps: Vector | None) -> Vector:
+        """The best response. Where caps leave nothing within rho, the mixture under them that is nearest to centre."""
+        if caps is None:
+            return ChiSquareBall(self.centre, self.rho, self.floor).best_response(v)
+        nearest = nearest_under(caps, self.centre, self.floor)
+        rho = max(self.rho, ChiSquareBall(self.centre, 0).divergence(nearest))
+        return ChiSquareBall(self.centre, rho, self.floor, caps).best_response(v)
+
+
+@dataclass(frozen=True, eq=False)
+class CVaRResponse:
+    """q = argmax <q, v> with floor * centre <= q <= centre / alpha."""
+
+    centre: Vector
+    alpha: float
+    floor: float = 0.0
+
+    def __post_init__(self) -> None:
+        CVaR(self.centre, self.alpha, self.floor)
+
+    def start(self, caps: Vector | None) -> Vector:
+        """The centre, or what the caps leave nearest to it."""
+        return nearest_under(caps, self.centre, self.floor)
+
+    def respond(self, q: Vector, v: Vector, caps: Vector | None) -> Vector:
+        """The best response. Where caps leave nothing in the set, the mixture under them that is nearest to centre."""
+        limit = np.ones_like(self.centre) if self.alpha == 0 else self.centre / self.alpha
+        if caps is not None and np.minimum(caps, limit).sum() < 1:
+            return nearest_under(caps, self.centre, self.floor)
+        return CVaR(self.centre, self.alpha, self.floor, caps).best_response(v)
+
+
+def nearest_under(caps: Vector | None, centre: Vector, floor: float) -> Vector:
+    """The mixture q <= caps with the least chi-square divergence from the centre."""
+    if caps is None:
+        return centre
+    indifferent = np.zeros_like(centre)  # all of the simplex, no preference: ties go to what is nearest the centre
+    return CVaR(centre, 0.0, floor, caps).best_response(indifferent)
+
+
+def radius_for_upsampling(centre: Vector, factor: float) -> float:
+    """rho at which the ball can multiply the share of its rarest group by `factor` and no more.
+
+    rho = (R - 1)^2 p_min / (2 (1 - p_min)): |q_i - p_i| <= sqrt(2 rho p_i (1 - p_i)), solved for q_min = R p_min.
+    """
+    most = number(factor, "max_upsample", 1)
+    rarest = float(centre[centre > 0].min())
+    return (most - 1) ** 2 * rarest / (2 * (1 - rarest)) if rarest < 1 else 0.0

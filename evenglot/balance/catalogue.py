@@ -1,0 +1,321 @@
+"""Names of strategies and what they are made of. The only place where a strategy is chosen by a string."""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+
+from evenglot.balance.balancer import Balancer, Signal, Split
+from evenglot.balance.baseline import Baseline, baseline_vector
+from evenglot.balance.best_response import ChiSquareResponse, CVaRResponse, Rule, radius_for_upsampling
+from evenglot.balance.gradient import MultiDDS
+from evenglot.balance.groups import Groups, Unit
+from evenglot.balance.loss_driven import Caps, LossDriven
+from evenglot.balance.losses import EMA, Estimator, IntervalMean, LatestBatch, Start
+from evenglot.balance.primal_dual import ExponentiatedGradient, ProjectedGradient
+from evenglot.balance.released import ReleasedResponse
+from evenglot.balance.static import MixtureSpec, Schedule, mixture_of, temperature, unimax
+from evenglot.robust.validate import Vector
+
+Apply = Literal["resample", "reweight"]
+
+
+@dataclass(frozen=True)
+class Preset:
+    """Settings of chi-IBR that belong together (docs/methods.md). An option given to `create` wins over its preset."""
+
+    floor: float
+    start: Start
+    reset: bool = False
+    rho: float | None = None
+    max_upsample: float | None = None
+    released: bool = (
+        False  # the q-update of the released code, and its drop of baselines when all excesses are negative
+    )
+    clamp_to_min_p: bool = False
+    draw: Mapping[str, Any] = field(default_factory=lambda: {"epoch_size": "n", "oversample": "cycle"})
+
+
+RELEASED_DRAW = {"epoch_size": "released", "oversample": "released"}
+
+PRESETS: Mapping[str, Preset] = {
+    "recommended": Preset(max_upsample=5.0, floor=0.2, start="first"),
+    "paper": Preset(floor=0.0, start="zero"),
+    "released-ted": Preset(
+        rho=0.05,
+        floor=0.2,
+        start="zero",
+        reset=True,
+        released=True,
+        clamp_to_min_p=True,
+        draw={**RELEASED_DRAW, "max_scale_up": 1.5},
+    ),
+    "released-wmt": Preset(
+        rho=0.3, floor=0.2, start="zero", released=True, draw={**RELEASED_DRAW, "max_scale_up": 1.0}
+    ),
+}
+
+
+def create(
+    name: str,
+    sizes: Mapping[str, float],
+    *,
+    tokens: Mapping[str, float] | None = None,
+    p_unit: Unit = "sentences",
+    **options: Any,
+) -> Balancer:
+    """A balancer by name, for groups with these sizes in sentence pairs. docs/methods.md explains every strategy.
+
+    `p_unit="tokens"` counts the shares p and q in target tokens, given in `tokens`.
+    """
+    if name == "fastdro":
+        raise ValueError(
+            "name: 'fastdro' weights the examples inside a batch and has no mixture of groups; "
+            "it is not a balancer but a loss weighting: see evenglot.robust.chi_square_weights"
+        )
+    build = STRATEGIES.get(name)
+    if build is None:
+        raise ValueError(f"name: unknown strategy {name!r}; {_nearest(name, STRATEGIES)}")
+    _, *known = inspect.signature(build).parameters.values()  # the first is the groups
+    for option in options:
+        if option not in [parameter.name for parameter in known]:
+            hint = _nearest(option, [parameter.name for parameter in known]) if known else "it has none"
+            raise ValueError(f"{option}: unknown option of {name!r}; {hint}")
+    for parameter in known:
+        if parameter.default is parameter.empty and parameter.name not in options:
+            raise ValueError(f"{parameter.name}: {name!r} cannot do without it")
+    return build(Groups.of(sizes, tokens, p_unit), **options)
+
+
+def _nearest(word: str, known: Iterable[str]) -> str:
+    close = difflib.get_close_matches(word, list(known), n=1)
+    return f"did you mean {close[0]!r}?" if close else f"known are {', '.join(known)}"
+
+
+# ---------------------------------------------------------------------------------------------------- static
+
+
+def proportional(groups: Groups) -> Balancer:
+    """The data as they are (ERM)."""
+    return Schedule(groups, {0: groups.p})
+
+
+def tempered(groups: Groups, tau: float) -> Balancer:
+    """Shares proportional to size^(1/tau)."""
+    return Schedule(groups, {0: temperature(groups.p, tau)})
+
+
+def uniform(groups: Groups) -> Balancer:
+    """Every group that has data equally often."""
+    return Schedule(groups, {0: temperature(groups.p, np.inf)})
+
+
+def unimax_balancer(groups: Groups, passes: float, budget: float | None = None) -> Balancer:
+    """As uniform as a cap on passes allows; `budget` in the unit of the sizes, default one epoch."""
+    amounts = groups.tokens if groups.unit == "tokens" and groups.tokens is not None else groups.sizes
+    return Schedule(groups, {0: unimax(amounts, passes, budget)})
+
+
+def schedule(groups: Groups, points: Mapping[int, MixtureSpec], interpolate: bool = False) -> Balancer:
+    """Mixtures by interval. Cooldown in one line: points={0: "tau:5", 20: "data"}, interpolate=True."""
+    if not isinstance(points, Mapping):
+        raise ValueError(f"points: expected mixtures by interval, such as {{0: 'tau:5', 20: 'data'}}, got {points!r}")
+    return Schedule(groups, {time: mixture_of(spec, groups) for time, spec in points.items()}, interpolate)
+
+
+# ------------------------------------------------------------------------------------- best responses (IBR)
+
+
+def chi_ibr(
+    groups: Groups,
+    *,
+    preset: str = "recommended",
+    rho: float | None = None,
+    max_upsample: float | None = None,
+    floor: float | None = None,
+    center: MixtureSpec = "data",
+    baseline: Baseline = None,
+    estimator: str | None = None,
+    ema: float = 0.1,
+    start: Start | None = None,
+    reset: bool | None = None,
+    signal: Split = "train",
+    loss_per: Literal["token", "character"] = "token",
+    warmup: int = 0,
+    max_ratio: float | None = None,
+    max_passes: float | None = None,
+    intervals: int | None = None,
+    interval_size: float | None = None,
+) -> Balancer:
+    """Each interval, the worst mixture in a chi-square ball around the centre. The method of the paper.
+
+    Radius: `rho`, or `max_upsample` = R, the factor by which the ball can raise its rarest group. `center`: what the
+    ball lies around. `floor`: q >= floor * centre. `warmup`: intervals before the mixture first moves.
+    """
+    if preset not in PRESETS:
+        raise ValueError(f"preset: unknown preset {preset!r}; {_nearest(preset, PRESETS)}")
+    base = PRESETS[preset]
+    caps = Caps(max_ratio, max_passes, intervals, interval_size)
+    if base.released and (caps.max_ratio is not None or caps.max_passes is not None):
+        raise ValueError(f"preset: {preset!r} reproduces code that knows no caps; use 'recommended' with max_ratio")
+    centre = mixture_of(center, groups)
+    radius = _radius(base, rho, max_upsample, centre)
+    least = base.floor if floor is None else floor
+    rule: Rule = ChiSquareResponse(centre, radius, least)
+    if base.released:
+        rule = ReleasedResponse(centre, radius, least, base.clamp_to_min_p)
+    return LossDriven(
+        groups,
+        rule=rule,
+        estimator=_estimator(
+            groups, estimator, ema, start or base.start, base.reset if reset is None else reset, signal
+        ),
+        baseline=baseline_vector(baseline, groups),
+        signal=Signal(signal, loss_per),
+        caps=caps,
+        warmup=warmup,
+        drop_negative_baseline=base.released,
+    )
+
+
+def cvar_ibr(
+    groups: Groups,
+    *,
+    alpha: float = 0.5,
+    floor: float = 0.0,
+    center: MixtureSpec = "data",
+    baseline: Baseline = None,
+    estimator: str | None = None,
+    ema: float = 0.1,
+    start: Start = "first",
+    reset: bool = False,
+    signal: Split = "train",
+    loss_per: Literal["token", "character"] = "token",
+    warmup: int = 0,
+    max_ratio: float | None = None,
+    max_passes: float | None = None,
+    intervals: int | None = None,
+    interval_size: float | None = None,
+) -> Balancer:
+    """Each interval, the worst share alpha of the data: the groups with the largest excess, at most 1/alpha-fold."""
+    return LossDriven(
+        groups,
+        rule=CVaRResponse(mixture_of(center, groups), alpha, floor),
+        estimator=_estimator(groups, estimator, ema, start, reset, signal),
+        baseline=baseline_vector(baseline, groups),
+        signal=Signal(signal, loss_per),
+        caps=Caps(max_ratio, max_passes, intervals, interval_size),
+        warmup=warmup,
+    )
+
+
+def _radius(preset: Preset, rho: float | None, max_upsample: float | None, centre: Vector) -> float:
+    if rho is not None and max_upsample is not None:
+        raise ValueError("max_upsample: give rho or max_upsample, not both: each of them determines the radius")
+    if rho is None and max_upsample is None:
+        rho, max_upsample = preset.rho, preset.max_upsample
+    if rho is not None:
+        return rho
+    if max_upsample is None:
+        raise ValueError(
+            "rho: this preset leaves it open (the paper took 0.05 for TED, 0.3 for WMT); or max_upsample=5"
+        )
+    return radius_for_upsampling(centre, max_upsample)
+
+
+def _estimator(groups: Groups, name: str | None, ema: float, start: Start, reset: bool, signal: str) -> Estimator:
+    """A moving average over steps, or the mean of the interval, which is what few and large validations call for."""
+    size = len(groups.names)
+    if name is None:
+        name = "interval-mean" if signal == "valid" else "ema"
+    if name == "ema":
+        return EMA(size, ema, start, reset)
+    if name == "interval-mean":
+        return IntervalMean(size)
+    raise ValueError(f"estimator: expected 'ema' or 'interval-mean', got {name!r}")
+
+
+# -------------------------------------------------------------------------------------------- primal-dual
+
+
+def group_dro(
+    groups: Groups,
+    *,
+    step: float = 0.01,
+    smoothing: float | None = None,
+    start: MixtureSpec = "uniform",
+    baseline: Baseline = None,
+    ema: float = 0.1,
+    apply: Apply = "reweight",
+) -> Balancer:
+    """After every step, exponentiated gradient over the whole simplex; `smoothing` for the CTC-DRO variant."""
+    return LossDriven(
+        groups,
+        rule=ExponentiatedGradient(mixture_of(start, groups), step, smoothing),
+        estimator=LatestBatch(len(groups.names), ema),
+        baseline=baseline_vector(baseline, groups),
+        cadence="step",
+        apply=apply,
+    )
+
+
+def chi_pd(
+    groups: Groups,
+    *,
+    rho: float = 0.1,
+    step: float = 1e-3,
+    floor: float = 0.0,
+    center: MixtureSpec = "data",
+    baseline: Baseline = None,
+    ema: float = 0.1,
+    apply: Apply = "reweight",
+) -> Balancer:
+    """After every step, projected gradient on the chi-square ball."""
+    return LossDriven(
+        groups,
+        rule=ProjectedGradient(mixture_of(center, groups), rho, step, floor),
+        estimator=LatestBatch(len(groups.names), ema),
+        baseline=baseline_vector(baseline, groups),
+        cadence="step",
+        apply=apply,
+    )
+
+
+def cvar_pd(
+    groups: Groups,
+    *,
+    alpha: float = 0.5,
+    floor: float = 0.0,
+    baseline: Baseline = None,
+    ema: float = 0.1,
+    apply: Apply = "reweight",
+) -> Balancer:
+    """After every step, the CVaR best response to running losses: the paper's hybrid."""
+    return LossDriven(
+        groups,
+        rule=CVaRResponse(groups.p, alpha, floor),
+        estimator=EMA(len(groups.names), ema, "first"),
+        baseline=baseline_vector(baseline, groups),
+        cadence="step",
+        apply=apply,
+    )
+
+
+STRATEGIES: Mapping[str, Callable[..., Balancer]] = {
+    "proportional": proportional,
+    "temperature": tempered,
+    "uniform": uniform,
+    "unimax": unimax_balancer,
+    "schedule": schedule,
+    "chi-ibr": chi_ibr,
+    "cvar-ibr": cvar_ibr,
+    "group-dro": group_dro,
+    "chi-pd": chi_pd,
+    "cvar-pd": cvar_pd,
+    "multidds": MultiDDS,
+}

@@ -1,0 +1,95 @@
+"""MultiDDS-S (Wang et al. 2020): show more of the groups whose gradient points where validation wants to go.
+
+The balancer holds the scorer; gradients are the training loop's business, and `needs_gradients` says when and on what.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from evenglot.balance.balancer import Balancer, GradientProbe
+from evenglot.balance.groups import Groups
+from evenglot.robust.validate import Vector, number
+
+ADAM_BETAS, ADAM_EPSILON = (0.9, 0.999), 1e-8  # the defaults of torch, which the reference implementation uses
+
+
+class MultiDDS(Balancer):
+    """P = softmax(psi), started at the data proportions; after each probe, Adam steps on -sum_i R_i log P_i.
+
+    R_i is the mean over validation groups of cos(validation gradient, training gradient of i). For positive rewards
+    the steps lead towards P ~ R; with the reference settings a probe moves a logit by about 0.02.
+    """
+
+    cadence = "step"
+
+    def __init__(
+        self,
+        groups: Groups,
+        *,
+        learning_rate: float = 1e-4,
+        adam_steps: int = 200,
+        every: int = 1000,
+        sentences: int = 8,
+        tokens: int = 1200,
+    ) -> None:
+        super().__init__(groups)
+        self.learning_rate = number(learning_rate, "learning_rate", 0)
+        self.adam_steps = int(number(adam_steps, "adam_steps", 1))
+        self.needs_gradients = GradientProbe(every=every, sentences=sentences, tokens=tokens)
+        self._admitted = groups.p > 0  # empty corpora stay out: their logit would be -inf
+        self._logits = np.log(groups.p, out=np.zeros_like(groups.p), where=self._admitted)
+        self._mean, self._square = np.zeros_like(groups.p), np.zeros_like(groups.p)
+        self._adam_count = 0
+        self._moved = False
+
+    def observe_gradients(self, cosines: Mapping[str, Mapping[str, float]]) -> None:
+        """Take one probe: cosines[group][validation group] of the training and the validation gradient."""
+        rewards = {name: float(np.mean(list(row.values()))) for name, row in cosines.items() if row}
+        self.reward(rewards)
+
+    def reward(self, rewards: Mapping[str, float]) -> None:
+        """Move the scorer by `adam_steps` steps towards these rewards; every group that has data needs one."""
+        empty = {name: 0.0 for name, admitted in zip(self.groups.names, self._admitted, strict=True) if not admitted}
+        reward = self.groups.vector({**empty, **rewards}, "rewards")[self._admitted]
+        for _ in range(self.adam_steps):
+            gradient = self._probabilities()[self._admitted] * reward.sum() - reward
+            self._adam(gradient)
+        self._q = self._probabilities()
+        self._moved = True
+
+    def update(self, drawn: Mapping[str, float] | None = None) -> bool:
+        """End of an interval: did a probe move the mixture since the last one?"""
+        super().update(drawn)
+        moved, self._moved = self._moved, False
+        return moved
+
+    def state_dict(self) -> dict[str, Any]:
+        """The scorer's logits and Adam's moments."""
+        vectors = {"logits": self._logits, "mean": self._mean, "square": self._square}
+        scorer = {name: self.groups.keyed(values) for name, values in vectors.items()}
+        return {**super().state_dict(), "scorer": scorer, "adam_count": self._adam_count, "moved": self._moved}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on from a saved state."""
+        super().load_state_dict(state)
+        self._logits, self._mean, self._square = (
+            self.groups.vector(state["scorer"][name], f"state: {name}") for name in ("logits", "mean", "square")
+        )
+        self._adam_count, self._moved = int(state["adam_count"]), bool(state["moved"])
+
+    def _probabilities(self) -> Vector:
+        weights = np.where(self._admitted, np.exp(self._logits - self._logits[self._admitted].max()), 0.0)
+        return np.asarray(weights / weights.sum())
+
+    def _adam(self, gradient: Vector) -> None:
+        where, (beta1, beta2) = self._admitted, ADAM_BETAS
+        self._adam_count += 1
+        self._mean[where] += (1 - beta1) * (gradient - self._mean[where])
+        self._square[where] += (1 - beta2) * (gradient**2 - self._square[where])
+        mean = self._mean[where] / (1 - beta1**self._adam_count)
+        square = self._square[where] / (1 - beta2**self._adam_count)
+        self._logits[where] -= self.learning_rate * mean / (np.sqrt(square) + ADAM_EPSILON)

@@ -1,0 +1,94 @@
+"""The groups to balance (usually translation directions): their names, sizes and shares of the data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from evenglot.robust.validate import Vector, distribution
+
+Unit = Literal["sentences", "tokens"]
+
+
+@dataclass(frozen=True, eq=False)
+class Groups:
+    """Names in sorted order, so that every process computes the same numbers, and what is known of each corpus.
+
+    A share p_i or q_i counts sentence pairs (`unit="sentences"`, as in the paper) or target tokens (`unit="tokens"`).
+    What a sampler needs is always a share of sentence pairs: `sentence_shares` translates.
+    """
+
+    names: tuple[str, ...]
+    sizes: Vector
+    tokens: Vector | None
+    unit: Unit
+    p: Vector
+
+    @staticmethod
+    def of(sizes: Mapping[str, float], tokens: Mapping[str, float] | None = None, unit: Unit = "sentences") -> Groups:
+        """Groups from sentence pairs (and target tokens) by name; empty corpora are allowed and are never drawn."""
+        if unit not in ("sentences", "tokens"):
+            raise ValueError(f"p_unit: expected 'sentences' or 'tokens', got {unit!r}")
+        if unit == "tokens" and tokens is None:
+            raise ValueError("tokens: needed (target tokens of each group) when p_unit is 'tokens'")
+        if not isinstance(sizes, Mapping) or not sizes:
+            raise ValueError("sizes: expected the sentence pairs of each group by name, for example {'tur-en': 182470}")
+        names = tuple(sorted(sizes))
+        size_of = _amounts(sizes, names, "sizes")
+        tokens_of = None if tokens is None else _amounts(tokens, names, "tokens")
+        if tokens_of is not None and ((tokens_of == 0) != (size_of == 0)).any():
+            raise ValueError("tokens: a group with sentence pairs needs tokens, and one without cannot have any")
+        share = tokens_of if unit == "tokens" and tokens_of is not None else size_of
+        return Groups(names, size_of, tokens_of, unit, distribution(share, "sizes"))
+
+    def vector(self, values: Mapping[str, float], argument: str, default: float | None = None) -> Vector:
+        """Values in the order of `names`; a missing name takes the default, or is an error if there is none."""
+        unknown = sorted(set(values) - set(self.names))
+        if unknown:
+            raise ValueError(f"{argument}: unknown group {unknown[0]!r}; known are {', '.join(self.names)}")
+        missing = [name for name in self.names if name not in values]
+        if missing and default is None:
+            raise ValueError(f"{argument}: nothing given for {', '.join(missing)}")
+        result = np.array([values.get(name, default) for name in self.names], dtype=np.float64)
+        if not np.isfinite(result).all():
+            where = self.names[int(np.flatnonzero(~np.isfinite(result))[0])]
+            raise ValueError(f"{argument}: the value for {where!r} is {values[where]}; it must be finite")
+        return result
+
+    def keyed(self, values: Vector) -> dict[str, float]:
+        """A vector in the order of `names`, as plain numbers by name."""
+        return dict(zip(self.names, values.tolist(), strict=True))
+
+    def sentence_shares(self, q: Vector) -> Vector:
+        """Which share of the sentence pairs to draw from each group so that its share in `unit` is q."""
+        if self.unit == "sentences" or self.tokens is None:
+            return q
+        pairs = np.divide(q * self.sizes, self.tokens, out=np.zeros_like(q), where=self.tokens > 0)
+        return np.asarray(pairs / pairs.sum())
+
+    def loss_weights(self, q: Vector, drawn: Vector) -> Vector:
+        """Factors on the token losses of each group that make pairs drawn with shares `drawn` count as if drawn from q.
+
+        The training loss is a mean over target tokens, so the factor is q_i over the group's share of the *tokens*
+        drawn. Without token counts, groups are taken to be equally long.
+        """
+        length = np.ones_like(q)
+        if self.tokens is not None:
+            np.divide(self.tokens, self.sizes, out=length, where=self.sizes > 0)
+        share = drawn * length / (drawn @ length)
+        return np.divide(q, share, out=np.zeros_like(q), where=share > 0)
+
+
+def _amounts(amounts: Mapping[str, float], names: tuple[str, ...], argument: str) -> Vector:
+    if set(amounts) != set(names):
+        raise ValueError(f"{argument}: expected exactly the groups {', '.join(names)}")
+    for name, amount in amounts.items():
+        if not isinstance(amount, int | float | np.number) or not 0 <= amount < np.inf:
+            raise ValueError(f"{argument}: {name!r} has {amount!r}; expected a count, 0 or more")
+    result = np.array([amounts[name] for name in names], dtype=np.float64)
+    if not result.any():
+        raise ValueError(f"{argument}: every group is empty; there is nothing to train on")
+    return result

@@ -1,0 +1,58 @@
+"""The q-update of the paper's released training code, for comparison with published numbers only.
+
+It differs from the paper: a floor on the ratios q/p inside the search and, for TED, a clamp after it, which leaves the
+chi-square radius unspent (docs/methods.md). On inputs where the released code returned NaN (equal losses, ties, a
+radius out of reach) this version returns the limit of its search. For training, prefer the preset `recommended`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from evenglot.robust import ChiSquareBall
+from evenglot.robust.validate import Vector
+
+
+@dataclass(frozen=True, eq=False)
+class ReleasedResponse:
+    """q ~ p max(r(eta), ratio_floor): r(eta) the ratios of a best response, eta such that chi-square(q, p) = rho."""
+
+    centre: Vector
+    rho: float
+    ratio_floor: float = 0.2
+    clamp_to_min_p: bool = False
+
+    def start(self, caps: Vector | None) -> Vector:
+        """The data proportions."""
+        return self.centre
+
+    def respond(self, q: Vector, v: Vector, caps: Vector | None) -> Vector:
+        """The released update; it knows no caps."""
+        ball = ChiSquareBall(self.centre, self.rho)
+        admitted = self.centre > 0
+        u = np.where(admitted, v - v[admitted].max(), 0.0)
+        spread = -u.min()
+        if spread == 0 or self.rho == 0:
+            return self.centre.copy()
+
+        # chi-square grows with eta; search over the distance of eta below the top, on a log scale
+        low, high = np.log(spread) - 700, np.log(spread) + 700
+        for _ in range(200):
+            middle = (low + high) / 2
+            if ball.divergence(self._floored(u, np.exp(middle))) > self.rho:
+                low = middle
+            else:
+                high = middle
+        q = self._floored(u, np.exp(high))
+        if self.clamp_to_min_p:
+            q = np.where(admitted, np.maximum(q, self.centre[admitted].min()), 0.0)
+            q /= q.sum()
+        return q
+
+    def _floored(self, u: Vector, below_top: float) -> Vector:
+        lifted = np.maximum(u + below_top, 0.0)
+        ratio = lifted / (self.centre @ lifted)
+        q = self.centre * np.maximum(ratio, self.ratio_floor)
+        return np.asarray(q / q.sum())

@@ -1,0 +1,106 @@
+"""Mixtures that follow from sizes and time alone: proportional, temperature, uniform, UniMax, and schedules of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from evenglot.balance.balancer import Balancer
+from evenglot.balance.groups import Groups
+from evenglot.robust.validate import Vector, distribution, number, vector
+
+MixtureSpec = str | Mapping[str, float]
+
+
+def temperature(sizes: ArrayLike, tau: float) -> Vector:
+    """Shares proportional to size^(1/tau): tau = 1 is proportional, tau = inf uniform over the groups that have data.
+
+    Beware of toolkits that call the exponent 1/tau a temperature.
+    """
+    p = distribution(sizes, "sizes")
+    power = 0.0 if tau == np.inf else 1 / number(tau, "tau", 0, above=True)
+    has_data = p > 0
+    q = np.zeros_like(p)
+    q[has_data] = np.exp(power * np.log(p[has_data] / p.max()))  # in logs, so that no power under- or overflows
+    return np.asarray(q / q.sum())
+
+
+def unimax(sizes: ArrayLike, passes: float, budget: float | None = None) -> Vector:
+    """UniMax (Chung et al. 2023): as uniform as possible with no corpus repeated more than `passes` times.
+
+    Of a budget of examples (default: as many as there are, so that `passes` counts passes in one epoch), the groups
+    share equally, smallest first; a group takes at most passes * size, and what it leaves goes to the larger ones.
+    """
+    size = vector(sizes, "sizes")
+    limit = number(passes, "passes", 0)
+    total = float(size.sum() if budget is None else number(budget, "budget", 0))
+    if total > limit * size.sum() * (1 + 1e-12):
+        raise ValueError(
+            f"passes: {limit:g} passes over {size.sum():g} examples cannot fill a budget of {total:g}; "
+            f"allow at least {total / size.sum():.4g} passes"
+        )
+    given = np.zeros_like(size)
+    left = total
+    for rank, group in enumerate(np.argsort(size, kind="stable")):
+        given[group] = min(left / (size.size - rank), limit * size[group])
+        left -= given[group]
+    return distribution(given, "budget")
+
+
+def mixture_of(spec: MixtureSpec, groups: Groups) -> Vector:
+    """A fixed mixture by name ('data', 'uniform', 'tau:3', 'unimax:20') or as shares by group, in the groups' unit."""
+    if isinstance(spec, Mapping):
+        return distribution(groups.vector(spec, "mixture"), "mixture")
+    name, _, value = str(spec).partition(":")
+    try:
+        if name in ("data", "proportional") and not value:
+            return groups.p
+        if name == "uniform" and not value:
+            return temperature(groups.p, np.inf)
+        if name in ("tau", "temperature"):
+            return temperature(groups.p, float(value))
+        if name == "unimax":
+            return unimax(groups.p, float(value))
+    except ValueError as error:
+        raise ValueError(f"mixture {spec!r}: {error}") from error
+    raise ValueError(f"mixture: expected 'data', 'uniform', 'tau:3', 'unimax:20' or shares by group, got {spec!r}")
+
+
+class Schedule(Balancer):
+    """Fixed mixtures, each from a given interval on; a single one at 0 is a static strategy.
+
+    `points` maps interval numbers to mixtures. Between two points the earlier one holds (`interpolate=False`) or the
+    shares move in a straight line to the later one.
+    """
+
+    def __init__(self, groups: Groups, points: Mapping[int, Vector], interpolate: bool = False) -> None:
+        if not points or min(points) != 0 or any(int(t) != t for t in points):
+            raise ValueError("points: expected mixtures by interval number, the first of them at 0")
+        self._times = sorted(points)
+        self._points = [points[t] for t in self._times]
+        self._interpolate = interpolate
+        super().__init__(groups, self._points[0])
+        if len(points) > 1:
+            self.cadence = "interval"
+
+    def update(self, drawn: Mapping[str, float] | None = None) -> bool:
+        """One interval on; True while the mixture moves."""
+        super().update(drawn)
+        before, self._q = self._q, self._at(self.intervals)
+        return not np.array_equal(before, self._q)
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Only the interval number matters; the mixture follows from it."""
+        super().load_state_dict(state)
+        self._q = self._at(self.intervals)
+
+    def _at(self, interval: int) -> Vector:
+        now = int(np.searchsorted(self._times, interval, side="right")) - 1
+        if not self._interpolate or now == len(self._times) - 1:
+            return self._points[now]
+        start, end = self._times[now], self._times[now + 1]
+        way = (interval - start) / (end - start)
+        return (1 - way) * self._points[now] + way * self._points[now + 1]

@@ -1,0 +1,89 @@
+"""The demo: what the balancing core does on the corpus sizes of the paper. Losses are scripted, no model is trained."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from evenglot.balance import create
+from evenglot.report.figures import draw_mixtures
+from evenglot.report.tables import table
+from evenglot.simulate import Simulation, learning_curves, simulate
+
+# TED talks, related languages to English (Zhou, Levy et al. 2021): sentence pairs, and the losses of its ERM model in
+# nats per target token, which are chi-IBR's baselines.
+TED_SIZES = {
+    "bel": 4509,
+    "aze": 5946,
+    "glg": 10017,
+    "slk": 61470,
+    "ces": 103093,
+    "tur": 182470,
+    "por": 184755,
+    "rus": 208458,
+}
+TED_BASELINE = {
+    "bel": 1.893,
+    "aze": 2.111,
+    "glg": 2.006,
+    "slk": 2.155,
+    "ces": 2.23,
+    "tur": 2.392,
+    "por": 2.037,
+    "rus": 2.472,
+}
+
+STRATEGIES: dict[str, tuple[str, dict[str, Any]]] = {
+    "ERM (tau = 1)": ("proportional", {}),
+    "tau = 5": ("temperature", {"tau": 5}),
+    "UniMax, 3 passes": ("unimax", {"passes": 3}),
+    "cooldown, tau 5 to 1": ("schedule", {"points": {0: "tau:5", 15: "data"}, "interpolate": True}),
+    "chi-IBR, rho = 0.05": ("chi-ibr", {"rho": 0.05, "baseline": TED_BASELINE}),
+    "chi-IBR, no baseline": ("chi-ibr", {"rho": 0.05}),
+    "CVaR-IBR, alpha = 0.5": ("cvar-ibr", {"baseline": TED_BASELINE, "floor": 0.2}),
+    "Group DRO, reweights": ("group-dro", {"baseline": TED_BASELINE}),
+    "chi-PD, reweights": ("chi-pd", {"rho": 0.05, "baseline": TED_BASELINE}),
+}
+
+
+def run_demo(out: Path, intervals: int = 20, console: Console | None = None) -> None:
+    """Simulate every strategy on the TED sizes, print two tables, save a picture in `out`."""
+    console = console or Console()
+    losses = learning_curves(TED_SIZES, TED_BASELINE)
+    simulations = {
+        label: simulate(create(name, TED_SIZES, **options), losses, intervals)
+        for label, (name, options) in STRATEGIES.items()
+    }
+    console.print(
+        f"\nA dry run on the sizes of the TED corpus: {len(TED_SIZES)} languages, {sum(TED_SIZES.values()):,} pairs, "
+        f"{intervals} epochs.\nThe losses are scripted (each language learns with the pairs it is shown): no model is "
+        "trained yet.\n",
+        highlight=False,
+    )
+    for part in demo_tables(simulations, intervals):
+        console.print(part, "")
+    picture = out / "mixtures.png"
+    try:
+        draw_mixtures(
+            simulations, picture, "Mixture q of the languages, epoch by epoch (dashed: their share of the corpus)"
+        )
+    except ModuleNotFoundError:
+        console.print('No picture: matplotlib is not installed. Try: pip install "evenglot\\[figures]"')
+    else:
+        console.print(f"Picture: {picture}", highlight=False, soft_wrap=True)
+
+
+def demo_tables(simulations: dict[str, Simulation], intervals: int) -> list[object]:
+    """How each strategy ends, and how often it has shown each corpus."""
+    columns = sorted(TED_SIZES, key=TED_SIZES.__getitem__)
+    data = {"pairs, in thousands": [f"{TED_SIZES[name] / 1000:.0f}" for name in columns]}
+    total = sum(TED_SIZES.values())
+    shares = {"share of the corpus": [f"{100 * TED_SIZES[name] / total:.1f}" for name in columns]}
+    shares |= {k: [f"{100 * s.mixtures[-1][name]:.1f}" for name in columns] for k, s in simulations.items()}
+    passes = {k: [f"{s.passes[name]:.0f}" for name in columns] for k, s in simulations.items()}
+    return [
+        table("Mixture q in the last epoch, in %", data | shares, columns),
+        table(f"Passes over each corpus in {intervals} epochs", passes, columns),
+    ]

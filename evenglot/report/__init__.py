@@ -1,0 +1,1 @@
+"""Tables and pictures that people would rather look at than at logs."""
