@@ -38,7 +38,7 @@ TED_BASELINE = {
 STRATEGIES: dict[str, tuple[str, dict[str, Any]]] = {
     "ERM (tau = 1)": ("proportional", {}),
     "tau = 5": ("temperature", {"tau": 5}),
-    "UniMax, 3 passes": ("unimax", {"passes": 3}),
+    "UniMax, 3 an epoch": ("unimax", {"passes": 3}),
     "cooldown, tau 5 to 1": ("schedule", {"points": {0: "tau:5", 15: "data"}, "interpolate": True}),
     "chi-IBR, rho = 0.05": ("chi-ibr", {"rho": 0.05, "baseline": TED_BASELINE}),
     "chi-IBR, no baseline": ("chi-ibr", {"rho": 0.05}),

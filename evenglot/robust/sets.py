@@ -119,7 +119,7 @@ class KLBall(UncertaintySet):
 
     def __init__(self, p: ArrayLike, rho: float) -> None:
         super().__init__(p)
-        self.rho = radius(rho)
+        self.rho = number(rho, "rho", 0)
 
     def _respond(self, v: Vector) -> Vector:
         return solvers.kl_best_response(self._p, v, self.rho)
@@ -162,7 +162,7 @@ class ChiSquareBall(BoundedSet):
 
     def __init__(self, p: ArrayLike, rho: float, floor: float = 0.0, upper: ArrayLike | None = None) -> None:
         super().__init__(p, floor, upper)
-        self.rho = radius(rho)
+        self.rho = number(rho, "rho", 0)
         self._capped = upper is not None
         if self._capped and self.least_radius > self.rho + TOLERANCE:
             raise ValueError(
@@ -226,8 +226,3 @@ class CVaR(BoundedSet):
         used = q > 0
         with np.errstate(divide="ignore"):
             return float(np.log(np.max(q[used] / self.p[used])))
-
-
-def radius(rho: float) -> float:
-    """A finite radius, 0 or more."""
-    return number(rho, "rho", 0, np.finfo(np.float64).max)

@@ -39,13 +39,15 @@ def distribution(weights: ArrayLike, name: str = "p") -> Vector:
     return array
 
 
-def number(value: float, name: str, low: float = -np.inf, high: float = np.inf) -> float:
-    """A number in [low, high]; infinity only where the range ends in it, NaN never."""
+def number(value: float, name: str, low: float = -np.inf, high: float = np.inf, *, above: bool = False) -> float:
+    """A finite number with low <= value <= high, or low < value if it must be `above`."""
     try:
         result = float(value)
     except (TypeError, ValueError) as error:
         raise ValueError(f"{name}: expected a number, got {value!r}") from error
-    if not low <= result <= high:  # also catches NaN
-        bounds = f"at least {low:g}" if high == np.inf else f"between {low:g} and {high:g}"
-        raise ValueError(f"{name}: must be {bounds}, got {value!r}")
+    if not np.isfinite(result) or result > high or result < low or (above and result == low):
+        bounds = (
+            f"above {low:g}" if above else f"{low:g} or more" if high == np.inf else f"between {low:g} and {high:g}"
+        )
+        raise ValueError(f"{name}: must be a finite number, {bounds}; got {value!r}")
     return result

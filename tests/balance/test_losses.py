@@ -1,0 +1,82 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from evenglot.balance.losses import EMA, IntervalMean, LatestBatch
+from tests.golden_cases import golden
+
+
+def run(estimator, sums, counts):
+    for s, c in zip(sums, counts, strict=True):
+        estimator.observe(np.array(s, dtype=float), np.array(c, dtype=float))
+    return estimator
+
+
+@pytest.mark.parametrize("start", ["zero", "first", "bias-corrected"])
+@pytest.mark.parametrize("case", golden("ema_trace"))
+def test_golden_averages(case, start):
+    estimator = run(
+        EMA(len(case["token_counts"][0]), case["lam"], start), case["token_loss_sums"], case["token_counts"]
+    )
+    for loss, seen, expected in zip(
+        estimator.losses, estimator.seen, case["expected"][start.replace("-", "_")], strict=True
+    ):
+        if expected is None:
+            assert not seen
+        else:
+            assert loss == pytest.approx(expected, abs=case["tolerance"]["atol"])
+
+
+@given(st.floats(0.01, 1), st.floats(-5, 5), st.integers(1, 50))
+def test_constant_losses_are_recovered_except_when_starting_at_zero(weight, loss, steps):
+    observations = [[loss * 7]] * steps, [[7]] * steps
+    assert run(EMA(1, weight, "first"), *observations).losses[0] == pytest.approx(loss)
+    assert run(EMA(1, weight, "bias-corrected"), *observations).losses[0] == pytest.approx(loss)
+    started_at_zero = run(EMA(1, weight, "zero"), *observations).losses[0]
+    assert started_at_zero == pytest.approx(loss * (1 - (1 - weight) ** steps))
+
+
+def test_reset_forgets_at_the_end_of_an_interval():
+    estimator = run(EMA(2, reset=True), [[8.0, 0.0]], [[2, 0]])
+    assert estimator.seen.tolist() == [True, False]
+    estimator.end_interval()
+    assert not estimator.seen.any()
+    run(estimator, [[6.0, 0.0]], [[2, 0]])
+    assert estimator.losses[0] == 3.0
+
+
+def test_latest_batch_fills_absent_groups_with_their_running_mean():
+    estimator = run(LatestBatch(2, weight=0.5), [[4, 8], [2, 0], [6, 0]], [[1, 1], [1, 0], [1, 0]])
+    assert estimator.losses.tolist() == [6.0, 8.0]
+    run(estimator, [[0, 4]], [[0, 1]])
+    assert estimator.losses.tolist() == [4.5, 4.0]  # the running mean of 4, 2, 6 with weight 1/2; the batch mean
+
+
+def test_interval_mean_weighs_tokens_and_keeps_the_last_value_of_unseen_groups():
+    estimator = run(IntervalMean(2), [[10, 9], [2, 0]], [[5, 3], [1, 0]])
+    assert estimator.losses.tolist() == [2.0, 3.0]
+    estimator.end_interval()
+    run(estimator, [[8, 0]], [[2, 0]])
+    assert estimator.losses.tolist() == [4.0, 3.0]
+    assert estimator.seen.all()
+
+
+def test_standard_error_of_the_interval_mean_covers_the_truth_as_often_as_it_should():
+    rng = np.random.default_rng(5)
+    truth, covered, runs = 3.0, 0, 400
+    for _ in range(runs):
+        estimator = IntervalMean(1)
+        counts = rng.integers(50, 150, size=40)
+        batch_effect = rng.normal(0, 0.3, size=40)  # sentences in a batch are alike: tokens are not independent
+        for count, effect in zip(counts, batch_effect, strict=True):
+            estimator.observe(np.array([count * (truth + effect)]), np.array([float(count)]))
+        covered += abs(estimator.losses[0] - truth) < 1.96 * estimator.standard_errors[0]
+    assert 0.91 < covered / runs < 0.98
+    assert run(IntervalMean(1), [[3]], [[1]]).standard_errors[0] == np.inf
+
+
+@pytest.mark.parametrize(("options", "message"), [({"weight": 0}, "ema"), ({"start": "warm"}, "start")])
+def test_bad_settings_are_refused(options, message):
+    with pytest.raises(ValueError, match=f"^{message}:"):
+        EMA(2, **options)

@@ -1,0 +1,40 @@
+import struct
+import subprocess
+import sys
+
+import evenglot
+
+
+def run(*arguments, **options):
+    command = [sys.executable, "-m", "evenglot", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False, **options)
+
+
+def test_help_and_version():
+    assert "demo" in run("--help").stdout
+    assert run("--version").stdout.strip() == f"evenglot {evenglot.__version__}"
+
+
+def test_the_demo_prints_tables_that_fit_80_columns_and_saves_a_picture(tmp_path):
+    done = run("demo", "--out", "somewhere/new", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert "…" not in done.stdout
+    erm, chi = (next(line for line in lines if line.startswith(f" {name}")) for name in ("ERM", "chi-IBR, rho"))
+    assert erm.split()[-1] == "27.4"  # Russian: its share of the corpus
+    assert float(chi.split()[-1]) < 27.4
+    png = (tmp_path / "somewhere/new/mixtures.png").read_bytes()
+    width, height = struct.unpack(">II", png[16:24])
+    assert png.startswith(b"\x89PNG")
+    assert width > 1000
+    assert height > 700
+
+
+def test_bad_input_is_one_line_and_exit_code_2(tmp_path):
+    (tmp_path / "file").write_text("in the way")
+    done = run("demo", "--out", str(tmp_path / "file"))
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1
+    assert "file" in done.stderr
+    assert run("demmo").returncode == 2
