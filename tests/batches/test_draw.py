@@ -1,9 +1,14 @@
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evenglot.batches.draw import interval_counts, released_interval_counts
+from evenglot.batches.draw import draw, interval_counts, released_interval_counts
+from tests.batches.cases import SEEDS, corpora, mixtures
 from tests.golden_cases import golden
 
 
@@ -42,3 +47,137 @@ def test_the_released_rule_survives_a_largest_corpus_that_is_not_drawn():
 def test_a_bad_mixture_is_refused(q):
     with pytest.raises(ValueError, match=r"^q:"):
         interval_counts([10, 20], q)
+
+
+@given(corpora(), SEEDS, st.none() | st.integers(1, 300), st.data())
+def test_an_interval_has_the_counts_of_q_and_uses_a_corpus_evenly_wherever_it_starts(case, seed, pairs, data):
+    sizes, q = case
+    before = {name: data.draw(st.integers(0, 10**12)) for name in sizes}
+    interval = draw(sizes, q, seed=seed, interval=3, drawn_before=before, pairs=pairs)
+    length = sum(sizes.values()) if pairs is None else pairs
+    for name, uses in uses_of(interval, sizes).items():
+        count = interval.counts[name]
+        assert abs(count - length * q[name]) < 1 + 1e-6
+        assert count // sizes[name] <= uses.min()
+        assert uses.max() <= -(-count // sizes[name])
+
+
+@given(corpora(), SEEDS, st.data())
+def test_every_pair_is_seen_before_any_is_seen_again_while_the_mixture_changes(case, seed, data):
+    sizes, q = case
+    before = dict.fromkeys(sizes, 0)
+    seen = {name: np.zeros(size, dtype=int) for name, size in sizes.items()}
+    for number in range(4):
+        interval = draw(sizes, q, seed=seed, interval=number, drawn_before=before)
+        for name, uses in uses_of(interval, sizes).items():
+            seen[name] += uses
+            before[name] += interval.counts[name]
+            assert seen[name].max() - seen[name].min() <= 1
+        q = data.draw(mixtures(list(sizes)))
+
+
+@given(corpora(), SEEDS, st.sampled_from(["cycle", "released"]))
+def test_a_draw_depends_on_names_and_seed_and_not_on_the_order_of_names(case, seed, rule):
+    sizes, q = case
+    reverse = dict(reversed(sizes.items()))
+    first, second = (draw(order, q, seed=seed, interval=1, rule=rule) for order in (sizes, reverse))
+    assert first.names == second.names == tuple(sorted(sizes))
+    assert first.group.tolist() == second.group.tolist()
+    assert first.pair.tolist() == second.pair.tolist()
+
+
+def test_a_corpus_is_drawn_in_the_same_order_whatever_the_other_corpora_are():
+    alone = draw({"b": 50}, {"b": 1}, seed=1, interval=0, pairs=20)
+    among = draw({"a": 9, "b": 50, "c": 7}, {"a": 1, "b": 2, "c": 1}, seed=1, interval=0, pairs=40)
+    assert sorted(alone.pair) == sorted(among.pair[among.group == among.names.index("b")])
+
+
+def test_seed_interval_and_position_change_what_is_drawn_and_its_order():
+    sizes, q = {"a": 500, "b": 500}, {"a": 0.3, "b": 0.7}
+    options = [{"seed": 1, "interval": 0}, {"seed": 2, "interval": 0}, {"seed": 1, "interval": 1}]
+    options.append({"seed": 1, "interval": 0, "drawn_before": {"a": 100, "b": 0}})
+    options += [{**option, "rule": "released"} for option in options[:3]]
+    drawn = {tuple(zip(i.group, i.pair, strict=True)) for i in (draw(sizes, q, **option) for option in options)}
+    assert len(drawn) == len(options)
+
+
+def test_a_draw_is_the_same_in_every_process():
+    program = "from evenglot.batches.draw import draw; i = draw({'a': 9, 'b': 5}, {'a': 1, 'b': 3}, seed=7, interval=2)"
+    printed = {
+        subprocess.run(
+            [sys.executable, "-c", f"{program}; print(i.group.tolist(), i.pair.tolist())"],
+            env={**os.environ, "PYTHONHASHSEED": salt},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for salt in "12"
+    }
+    here = draw({"a": 9, "b": 5}, {"a": 1, "b": 3}, seed=7, interval=2)
+    assert printed == {f"{here.group.tolist()} {here.pair.tolist()}\n"}
+
+
+def test_languages_are_mixed_along_the_interval():
+    interval = draw({"a": 5000, "b": 5000}, {"a": 0.5, "b": 0.5}, seed=1, interval=0)
+    shares = interval.group.reshape(10, -1).mean(axis=1)
+    assert (abs(shares - 0.5) < 0.1).all()
+
+
+@given(corpora(), SEEDS, st.floats(0.5, 2))
+def test_the_released_rule_draws_without_replacement_while_a_corpus_lasts(case, seed, cap):
+    sizes, q = case
+    interval = draw(sizes, q, seed=seed, interval=0, rule="released", max_scale_up=cap)
+    names = sorted(sizes)
+    counts, left_over = released_interval_counts([sizes[n] for n in names], [q[n] for n in names], cap)
+    assert len(interval) == counts.sum() + left_over
+    for name, count in zip(names, counts, strict=True):
+        assert count <= interval.counts[name] <= (count + left_over if q[name] else 0)
+        assert interval.counts[name] > sizes[name] or uses_of(interval, sizes)[name].max() <= 1
+
+
+def test_the_released_rule_misses_pairs_of_an_oversampled_corpus_as_often_as_chance_does():
+    sizes = {"a": 1000, "b": 1001}
+    interval = draw(sizes, {"a": 1, "b": 0}, seed=1, interval=0, rule="released")
+    assert interval.counts == {"a": 3001, "b": 0}
+    missed = (uses_of(interval, sizes)["a"] == 0).mean()
+    assert missed == pytest.approx(np.exp(-3.001), abs=0.02)  # algorithms.md 1.4
+
+
+def test_take_finds_what_belongs_to_each_row():
+    interval = draw({"b": 40, "a": 30}, {"a": 0.2, "b": 0.8}, seed=1, interval=0)
+    found = interval.take({"a": np.arange(30), "b": 100 + np.arange(40)})
+    expected = [{"a": 0, "b": 100}[interval.names[g]] + i for g, i in zip(interval.group, interval.pair, strict=True)]
+    assert found.tolist() == expected
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"q": {"a": 1}}, "^q: expected exactly the groups a, b; got a"),
+        ({"q": {"a": -1, "b": 2}}, "^q:"),
+        ({"sizes": {"a": 0, "b": 3}}, "^q: 'a' has a share, but no sentence pairs"),
+        ({"drawn_before": {"c": 1}}, "^drawn_before:"),
+        ({"pairs": 0}, "^pairs:"),
+        ({"rule": "unknown"}, "^rule:"),
+        ({"rule": "released", "pairs": 3}, "^rule:"),
+    ],
+)
+def test_mistakes_are_named(change, message):
+    arguments = {"sizes": {"a": 5, "b": 3}, "q": {"a": 0.5, "b": 0.5}, "seed": 1, "interval": 0, **change}
+    with pytest.raises(ValueError, match=message):
+        draw(**arguments)
+
+
+def test_an_empty_corpus_without_a_share_is_left_alone():
+    for rule in ("cycle", "released"):
+        assert draw({"a": 0, "b": 3}, {"a": 0, "b": 1}, seed=1, interval=0, rule=rule).counts["a"] == 0
+
+
+def uses_of(interval, sizes):
+    """How often each pair of each corpus occurs in the interval; fails if a pair is outside its corpus."""
+    result = {}
+    for position, name in enumerate(interval.names):
+        pairs = interval.pair[interval.group == position]
+        assert ((pairs >= 0) & (pairs < sizes[name])).all()
+        result[name] = np.bincount(pairs, minlength=sizes[name])
+    return result

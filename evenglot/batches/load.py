@@ -1,0 +1,153 @@
+"""Collate batches into tensors, this rank's share of each update, from any position on, prepared in the background."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from evenglot.batches.draw import GroupIds, Indices, Interval
+from evenglot.batches.pack import Plan, pack
+from evenglot.corpus.sequences import ParallelSequences, Sequences
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """B sentence pairs, padded on the right to S source and T target ids. Targets end with </s>; the model shifts them.
+
+    `weight` is 1, or 0 for a stand-in: a rank that has no micro-batch left runs a pair that must not count.
+    """
+
+    source: Tensor  # (B, S) int64
+    target: Tensor  # (B, T) int64
+    source_lengths: Tensor  # (B,) int64
+    target_lengths: Tensor  # (B,) int64
+    group: Tensor  # (B,) int64: positions in Loader.names
+    weight: float = 1.0
+
+
+class Position(NamedTuple):
+    """Where an iteration stands: the next update of an interval of a seeded run.
+
+    To continue, draw the interval again, from the same q and `drawn_before`, and iterate from `update` on.
+    """
+
+    seed: int
+    interval: int
+    update: int
+
+
+@dataclass(frozen=True, eq=False)
+class Loader:
+    """One rank's batches of one interval. Any update can be made at any time, at the same cost, from the plan."""
+
+    corpora: Mapping[str, ParallelSequences]
+    interval: Interval
+    plan: Plan
+    pad: int
+    rank: int = 0
+    world: int = 1
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The directions that `Batch.group` counts from 0."""
+        return self.interval.names
+
+    def __len__(self) -> int:
+        """Number of updates."""
+        return len(self.plan)
+
+    def update(self, k: int) -> list[Batch]:
+        """This rank's micro-batches of update k; all ranks have equally many."""
+        stand_in = self.plan.update(k)[0][:1]
+        return [
+            self._collate(rows, 1.0) if len(rows) else self._collate(stand_in, 0.0)
+            for rows in self.plan.share(k, self.rank, self.world)
+        ]
+
+    def position(self, k: int) -> Position:
+        """Where an iteration stands before update k."""
+        return Position(self.interval.seed, self.interval.number, k)
+
+    def iterate(self, start: int = 0, ahead: int = 2) -> Iterator[tuple[int, list[Batch]]]:
+        """Updates from `start` on, with their numbers, while a thread prepares up to `ahead` more.
+
+        What goes wrong in the thread is raised here. The thread ends with the iteration, also when that is broken off.
+        """
+        if not 0 <= start <= len(self):
+            raise IndexError(f"start: update {start} of an interval of {len(self)} updates")
+        thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="batches")
+        pending: deque[Future[list[Batch]]] = deque()
+        try:
+            for k in range(start, len(self)):
+                soon = range(k + len(pending), min(k + ahead + 1, len(self)))
+                pending.extend(thread.submit(self.update, j) for j in soon)
+                yield k, pending.popleft().result()
+        finally:
+            thread.shutdown(cancel_futures=True)
+
+    def _collate(self, rows: Indices, weight: float) -> Batch:
+        group, pair = self.interval.group[rows], self.interval.pair[rows]
+        corpora = [self.corpora[name] for name in self.names]
+        source, source_lengths = _padded([corpus.source for corpus in corpora], group, pair, self.pad)
+        target, target_lengths = _padded([corpus.target for corpus in corpora], group, pair, self.pad)
+        return Batch(source, target, source_lengths, target_lengths, torch.from_numpy(group.astype(np.int64)), weight)
+
+
+def load(
+    corpora: Mapping[str, ParallelSequences],
+    interval: Interval,
+    *,
+    budget: int,
+    pad: int,
+    micro_batches: int | None = None,
+    multiple: int = 1,
+    rank: int = 0,
+    world: int = 1,
+) -> Loader:
+    """Pack a drawn interval into batches and updates (see `pack`), ready for this rank to iterate over.
+
+    loader = load(corpora, draw(sizes, q, seed=1, interval=0), budget=4096, pad=2)
+    """
+    source = interval.take({name: corpus.source.lengths.astype(np.int32) for name, corpus in corpora.items()})
+    target = interval.take({name: corpus.target.lengths.astype(np.int32) for name, corpus in corpora.items()})
+    plan = pack(
+        source,
+        target,
+        budget=budget,
+        seed=interval.seed,
+        interval=interval.number,
+        micro_batches=micro_batches,
+        multiple=multiple,
+    )
+    return Loader(corpora, interval, plan, pad, rank, world)
+
+
+def _padded(corpora: Sequence[Sequences], group: GroupIds, pair: Indices, pad: int) -> tuple[Tensor, Tensor]:
+    """Row r: the ids of sentence pair[r] of corpora[group[r]], padded on the right; and how many they are.
+
+    One gather for each corpus of the batch, because each has a memory map of its own; none for each row.
+    """
+    starts, lengths = np.empty_like(pair), np.empty_like(pair)
+    members = [(corpora[g], np.flatnonzero(group == g)) for g in np.unique(group)]
+    for corpus, rows in members:
+        starts[rows] = corpus.offsets[pair[rows]]
+        lengths[rows] = corpus.offsets[pair[rows] + 1] - starts[rows]
+    padded = np.full((len(pair), lengths.max()), pad, dtype=np.int64)
+    for corpus, rows in members:
+        row = np.repeat(rows, lengths[rows])
+        column = _count_up(lengths[rows])
+        padded[row, column] = corpus.ids[starts[row] + column]
+    return torch.from_numpy(padded), torch.from_numpy(lengths)
+
+
+def _count_up(lengths: Indices) -> Indices:
+    """0, 1, ..., length - 1 for each length, one after the other."""
+    first = np.cumsum(lengths) - lengths
+    return np.arange(lengths.sum()) - np.repeat(first, lengths)
