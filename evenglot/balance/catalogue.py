@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import difflib
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -21,6 +20,7 @@ from evenglot.balance.primal_dual import ExponentiatedGradient, ProjectedGradien
 from evenglot.balance.released import ReleasedResponse
 from evenglot.balance.static import MixtureSpec, Schedule, mixture_of, temperature, unimax
 from evenglot.robust.validate import Vector
+from evenglot.wording import did_you_mean
 
 Apply = Literal["resample", "reweight"]
 
@@ -80,21 +80,16 @@ def create(
         )
     build = STRATEGIES.get(name)
     if build is None:
-        raise ValueError(f"name: unknown strategy {name!r}; {_nearest(name, STRATEGIES)}")
+        raise ValueError(f"name: unknown strategy {name!r}; {did_you_mean(name, STRATEGIES)}")
     _, *known = inspect.signature(build).parameters.values()  # the first is the groups
     for option in options:
         if option not in [parameter.name for parameter in known]:
-            hint = _nearest(option, [parameter.name for parameter in known]) if known else "it has none"
+            hint = did_you_mean(option, [parameter.name for parameter in known]) if known else "it has none"
             raise ValueError(f"{option}: unknown option of {name!r}; {hint}")
     for parameter in known:
         if parameter.default is parameter.empty and parameter.name not in options:
             raise ValueError(f"{parameter.name}: {name!r} cannot do without it")
     return build(Groups.of(sizes, tokens, p_unit), **options)
-
-
-def _nearest(word: str, known: Iterable[str]) -> str:
-    close = difflib.get_close_matches(word, list(known), n=1)
-    return f"did you mean {close[0]!r}?" if close else f"known are {', '.join(known)}"
 
 
 # ---------------------------------------------------------------------------------------------------- static
@@ -158,7 +153,7 @@ def chi_ibr(
     ball lies around. `floor`: q >= floor * centre. `warmup`: intervals before the mixture first moves.
     """
     if preset not in PRESETS:
-        raise ValueError(f"preset: unknown preset {preset!r}; {_nearest(preset, PRESETS)}")
+        raise ValueError(f"preset: unknown preset {preset!r}; {did_you_mean(preset, PRESETS)}")
     base = PRESETS[preset]
     caps = Caps(max_ratio, max_passes, intervals, interval_size)
     if base.released and (caps.max_ratio is not None or caps.max_passes is not None):

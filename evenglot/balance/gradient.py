@@ -33,13 +33,13 @@ class MultiDDS(Balancer):
         learning_rate: float = 1e-4,
         adam_steps: int = 200,
         every: int = 1000,
-        sentences: int = 8,
-        tokens: int = 1200,
+        probe_sentences: int = 8,
+        probe_tokens: int = 1200,
     ) -> None:
         super().__init__(groups)
         self.learning_rate = number(learning_rate, "learning_rate", 0)
         self.adam_steps = int(number(adam_steps, "adam_steps", 1))
-        self.needs_gradients = GradientProbe(every=every, sentences=sentences, tokens=tokens)
+        self.needs_gradients = GradientProbe(every=every, sentences=probe_sentences, tokens=probe_tokens)
         self._admitted = groups.p > 0  # empty corpora stay out: their logit would be -inf
         self._logits = np.log(groups.p, out=np.zeros_like(groups.p), where=self._admitted)
         self._mean, self._square = np.zeros_like(groups.p), np.zeros_like(groups.p)

@@ -33,12 +33,12 @@ class ReleasedResponse:
         ball = ChiSquareBall(self.centre, self.rho)
         admitted = self.centre > 0
         u = np.where(admitted, v - v[admitted].max(), 0.0)
-        spread = -u.min()
-        if spread == 0 or self.rho == 0:
+        if u.min() == 0 or self.rho == 0:
             return self.centre.copy()
+        u = u / -u.min()
 
         # chi-square grows with eta; search over the distance of eta below the top, on a log scale
-        low, high = np.log(spread) - 700, np.log(spread) + 700
+        low, high = -600.0, 600.0
         for _ in range(200):
             middle = (low + high) / 2
             if ball.divergence(self._floored(u, np.exp(middle))) > self.rho:

@@ -21,10 +21,11 @@ def temperature(sizes: ArrayLike, tau: float) -> Vector:
     Beware of toolkits that call the exponent 1/tau a temperature.
     """
     p = distribution(sizes, "sizes")
-    power = 0.0 if tau == np.inf else 1 / number(tau, "tau", 0, above=True)
     has_data = p > 0
     q = np.zeros_like(p)
-    q[has_data] = np.exp(power * np.log(p[has_data] / p.max()))  # in logs, so that no power under- or overflows
+    logs = np.log(p[has_data] / p.max())  # in logs, so that no power under- or overflows
+    with np.errstate(over="ignore"):
+        q[has_data] = np.exp(logs / (np.inf if tau == np.inf else number(tau, "tau", 0, above=True)))
     return np.asarray(q / q.sum())
 
 

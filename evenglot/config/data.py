@@ -1,0 +1,203 @@
+"""The section `data`: which directions to learn, and where their text stands."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from itertools import product
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import (
+    AfterValidator,
+    AliasChoices,
+    BeforeValidator,
+    Field,
+    ValidationInfo,
+    model_serializer,
+    model_validator,
+)
+
+from evenglot.config.errors import Faults, Keys, refuse, show, some
+from evenglot.config.patterns import Columns, Pattern, Sides, check_fields, check_pattern, find, missing
+from evenglot.config.section import Context, Section, absolute
+from evenglot.directions import Direction, Grouping, check_code, group_of, parse
+
+Split = Literal["train", "valid", "test"]
+SPLITS: tuple[Split, ...] = ("train", "valid", "test")
+
+
+def _pattern(value: Any, info: ValidationInfo) -> Any:
+    """A path pattern, or two: made absolute, so that a saved configuration means the same anywhere."""
+    if isinstance(value, str):
+        return absolute(check_pattern(value), info)
+    if isinstance(value, list | tuple) and len(value) == 2 and all(isinstance(path, str) for path in value):
+        source, target = check_pattern(tuple(value))
+        return absolute(source, info), absolute(target, info)
+    raise ValueError(f"expected a path, such as 'train.{{pair}}.{{lang}}.gz', or two; got {show(value)}")
+
+
+def _columns(value: Any) -> Any:
+    if isinstance(value, list | tuple) and len(value) == 2:
+        if all(isinstance(column, str) for column in value):
+            return tuple(check_fields(column, ("src", "tgt")) for column in value)
+        if all(type(column) is int and column >= 1 for column in value):
+            return tuple(value)
+    raise ValueError(f"expected two columns, such as ['{{src}}', '{{tgt}}'] or [1, 2] (from 1), got {show(value)}")
+
+
+def _listed(value: Any) -> Any:
+    """One alone is a list of one."""
+    return value if isinstance(value, list | tuple) else [value]
+
+
+Code = Annotated[str, AfterValidator(check_code)]
+Codes = Annotated[tuple[Code, ...], BeforeValidator(_listed), Field(min_length=1, strict=False)]
+PathPattern = Annotated[Pattern, BeforeValidator(_pattern)]
+
+
+class Declaration(Section):
+    """An entry of `data.directions`: one direction, or all from some languages to some, and paths of their own."""
+
+    src: Codes = Field(validation_alias=AliasChoices("src", "from"))
+    tgt: Codes = Field(validation_alias=AliasChoices("tgt", "to"))
+    label: Annotated[str, Field(min_length=1)] | None = None
+    train: PathPattern | None = None
+    valid: PathPattern | None = None
+    test: PathPattern | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _by_name(cls, value: Any) -> Any:
+        if isinstance(value, str):
+            direction = parse(value)
+            return {"src": direction.src, "tgt": direction.tgt}
+        return value
+
+    @model_validator(mode="after")
+    def _leads_somewhere(self) -> Self:
+        if not self.directions:
+            raise ValueError(f"{self.src[0]!r} is source and target; nothing is left to translate")
+        return self
+
+    @model_serializer
+    def _shortest(self) -> str | dict[str, Any]:
+        """As a person would write it."""
+        if len(self.src) == len(self.tgt) == 1:
+            languages: dict[str, Any] = {"src": self.src[0], "tgt": self.tgt[0]}
+        else:
+            languages = {"from": self.src, "to": self.tgt}
+        own = {key: getattr(self, key) for key in ("label", *SPLITS)}
+        given = {key: value for key, value in own.items() if value is not None}
+        return languages | given if given or len(self.directions) > 1 else self.directions[0].name
+
+    @property
+    def directions(self) -> tuple[Direction, ...]:
+        """All that are meant: combinations of different languages."""
+        return tuple(Direction(src, tgt, self.label) for src, tgt in product(self.src, self.tgt) if src != tgt)
+
+
+class DataSettings(Section):
+    """Which directions to learn, and where their text stands."""
+
+    declared: Annotated[tuple[Declaration, ...], BeforeValidator(_listed), Field(min_length=1, strict=False)] = Field(
+        alias="directions"
+    )
+    train: PathPattern | None = None
+    valid: PathPattern | None = None
+    test: PathPattern | None = None
+    tsv_columns: Annotated[Columns, BeforeValidator(_columns)] | None = None
+    grouping: Grouping = "pair"
+    invalid_utf8: Literal["error", "drop"] = "error"
+
+    @cached_property
+    def directions(self) -> tuple[Direction, ...]:
+        """All directions, in the order of the file."""
+        return tuple(direction for entry in self.declared for direction in entry.directions)
+
+    @property
+    def groups(self) -> dict[str, str]:
+        """The group of each direction, by its name."""
+        return {direction.name: group_of(direction, self.grouping) for direction in self.directions}
+
+    def files(self, direction: Direction, split: Split) -> Sides | None:
+        """Source and target text of a direction, whether or not it exists; None if the split is not declared."""
+        _, pattern = self._pattern_of(direction, split)
+        return None if pattern is None else find(pattern, direction, self.tsv_columns)
+
+    def _pattern_of(self, direction: Direction, split: Split) -> tuple[Keys, Pattern | None]:
+        """The pattern for a direction, and the keys under which it is configured."""
+        if direction.name not in self._positions:
+            raise ValueError(f"{direction.name} is not among the directions of this configuration")
+        position = self._positions[direction.name]
+        own: Pattern | None = getattr(self.declared[position], split)
+        return ((split,), getattr(self, split)) if own is None else (("directions", position, split), own)
+
+    @cached_property
+    def _positions(self) -> dict[str, int]:
+        """Where each direction is declared."""
+        return {d.name: position for position, entry in enumerate(self.declared) for d in entry.directions}
+
+    @model_validator(mode="after")
+    def _check(self, info: ValidationInfo) -> Self:
+        context = Context.of(info)
+        refuse(self._repeated(context))
+        refuse([*self._unlabelled(), *self._without_training()])
+        refuse([*self._mistaken(), *(self._missing() if context.check_files else ())])
+        return self
+
+    def _repeated(self, context: Context) -> Faults:
+        first: dict[str, int] = {}
+        for position, entry in enumerate(self.declared):
+            for name in (direction.name for direction in entry.directions):
+                if name in first:
+                    keys = ("data", "directions", first[name])
+                    place = context.source.place(keys) if context.source else f"directions[{first[name]}]"
+                    yield ("directions", position), f"{name} is declared twice, here and in {place}"
+                first.setdefault(name, position)
+
+    def _unlabelled(self) -> Faults:
+        if self.grouping == "label":
+            for position, entry in enumerate(self.declared):
+                if entry.label is None:
+                    name = entry.directions[0].name
+                    yield ("directions", position), f"{name} has no label, but data.grouping is 'label'"
+
+    def _without_training(self) -> Faults:
+        names = [d.name for d in self.directions if self._pattern_of(d, "train")[1] is None]
+        if names:
+            yield ("train",), f"missing; it says where the training text of {some(names)} stands"
+
+    def _mistaken(self) -> Faults:
+        """Patterns under which different texts are the same file; the first case of each."""
+        readers: dict[tuple[Split, Sides], str] = {}
+        found: dict[Keys, str] = {}
+        for direction, split in product(self.directions, SPLITS):
+            sides = self.files(direction, split)
+            if sides is not None:
+                keys, _ = self._pattern_of(direction, split)
+                other = readers.setdefault((split, sides), direction.name)
+                if sides[0] == sides[1]:
+                    found.setdefault(keys, f"source and target of {direction.name} would be the same: {sides[0].path}")
+                elif other != direction.name:
+                    found.setdefault(keys, f"{other} and {direction.name} would be the same: {sides[0].path}")
+        yield from found.items()
+
+    def _missing(self) -> Faults:
+        """What is not on disk, in one error for each pattern."""
+        absent: dict[Keys, dict[Path, None]] = {}
+        hints: dict[Keys, str] = {}
+        for direction, split in product(self.directions, SPLITS):
+            keys, pattern = self._pattern_of(direction, split)
+            if pattern is None or not (paths := missing(find(pattern, direction, self.tsv_columns))):
+                continue
+            absent.setdefault(keys, {}).update(dict.fromkeys(paths))
+            if not missing(find(_either_way(pattern), direction, self.tsv_columns)):
+                hints[keys] = "; to use a corpus both ways, write {pair} for {src}-{tgt}"
+        for keys, found in absent.items():
+            yield keys, f"no such file: {some(map(str, found))}{hints.get(keys, '')}"
+
+
+def _either_way(pattern: Pattern) -> Pattern:
+    if isinstance(pattern, str):
+        return pattern.replace("{src}-{tgt}", "{pair}")
+    return pattern[0].replace("{src}-{tgt}", "{pair}"), pattern[1].replace("{src}-{tgt}", "{pair}")

@@ -1,0 +1,142 @@
+"""What is wrong with a configuration, in plain words: from pydantic's errors to lines with file, line and advice."""
+
+from __future__ import annotations
+
+import reprlib
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Protocol
+
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
+
+from evenglot.wording import did_you_mean
+
+Keys = tuple[Any, ...]  # the way to a value: section, key, position in a list
+Faults = Iterator[tuple[Keys, str]]
+KnownKeys = Callable[[Keys], list[str]]  # of the section with these keys
+
+MOST_LISTED = 5  # names in one error
+
+
+class ConfigError(ValueError):
+    """All that is wrong with a configuration, one error a line, each with its place."""
+
+    def __init__(self, lines: Iterable[str]) -> None:
+        self.lines = ["".join(c if c.isprintable() else ascii(c)[1:-1] for c in line) for line in lines]
+        super().__init__("\n".join(self.lines))
+
+
+class Places(Protocol):
+    """Where the values of a configuration stand (source.py)."""
+
+    value: dict[Any, Any]
+
+    def place(self, keys: Keys) -> str:
+        """In words, such as 'conf.yaml:10'."""
+
+    def order(self, keys: Keys) -> int:
+        """For sorting."""
+
+
+def refuse(faults: Iterable[tuple[Keys, str]]) -> None:
+    """If there are any (keys, message), raise them from inside a validator; pydantic adds them to its own."""
+    details = [
+        InitErrorDetails(type=PydanticCustomError("plain", "{message}", {"message": message}), loc=keys, input=None)
+        for keys, message in faults
+    ]
+    if details:
+        raise ValidationError.from_exception_data("config", details)
+
+
+def explain(error: ValidationError, source: Places, known_keys: KnownKeys) -> ConfigError:
+    """What pydantic found, sorted by line."""
+    found: dict[Keys, list[ErrorDetails]] = defaultdict(list)
+    for detail in error.errors(include_url=False):
+        found[_keys_in(source.value, detail)].append(detail)
+    lines = []
+    for keys in sorted(found, key=lambda keys: (source.order(keys), list(map(str, keys)))):
+        if any(other[: len(keys)] == keys for other in found if len(other) > len(keys)):
+            continue  # one of several possible types did not fit; the error further inside says more
+        place, name = source.place(keys), _name(keys)
+        prefix = place if place == f"--set {name}" else f"{place}: {name}"
+        lines += [f"{prefix}: {message}" for message in _messages(found[keys], keys, known_keys)]
+    return ConfigError(lines)
+
+
+def _keys_in(value: Any, detail: ErrorDetails) -> Keys:
+    """Pydantic's location without the steps that are not in the file: names of types, positions in a list of one."""
+    keys: list[Any] = []
+    key: Any
+    for key in detail["loc"]:
+        inside = value if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ()
+        if key in inside:
+            value = value[key]
+        elif detail["type"] in ("missing", "plain") and isinstance(key, str):
+            value = None
+        else:
+            continue
+        keys.append(key)
+    return tuple(keys)
+
+
+def _messages(details: list[ErrorDetails], keys: Keys, known_keys: KnownKeys) -> list[str]:
+    messages, expected = [], []
+    for detail in details:
+        kind, context = detail["type"], detail.get("ctx", {})
+        if kind == "missing":
+            messages.append("missing; a config cannot do without it")
+        elif kind in ("extra_forbidden", "invalid_key"):
+            messages.append(f"unknown key; {did_you_mean(str(keys[-1]), known_keys(keys[:-1]))}")
+        elif kind in ("plain", "value_error"):
+            messages.append(str(context.get("message", context.get("error"))))
+        elif kind in EXPECTED:
+            expected.append(EXPECTED[kind].format(**context))
+        else:
+            messages.append(detail["msg"])
+    if expected:
+        messages.append(f"expected {' or '.join(dict.fromkeys(expected))}, got {show(details[0]['input'])}")
+    return messages
+
+
+EXPECTED: Mapping[str, str] = {
+    "int_type": "a whole number",
+    "float_type": "a number",
+    "finite_number": "a finite number",
+    "bool_type": "true or false",
+    "string_type": "text",
+    "string_too_short": "text",
+    "literal_error": "{expected}",
+    "greater_than": "a number above {gt:g}",
+    "greater_than_equal": "{ge:g} or more",
+    "less_than": "a number below {lt:,}",
+    "less_than_equal": "{le:g} or less",
+    "too_short": "at least one",
+    "tuple_type": "a list",
+    "dict_type": "keys with values",
+    "mapping_type": "keys with values",
+    "model_type": "a section with keys",
+}
+
+
+def _name(keys: Keys) -> str:
+    """As in 'data.directions[2].src'."""
+    return "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in keys).removeprefix(".")
+
+
+def show(value: Any) -> str:
+    """A value for a message, as YAML has it, not too long."""
+    if value is None or isinstance(value, bool):
+        return {None: "nothing", True: "true", False: "false"}[value]
+    return _shortener.repr(value)
+
+
+def some(names: Iterable[str]) -> str:
+    """The first few, and how many more there are."""
+    listed = list(names)
+    more = f" and {len(listed) - MOST_LISTED} more" if len(listed) > MOST_LISTED else ""
+    return ", ".join(listed[:MOST_LISTED]) + more
+
+
+_shortener = reprlib.Repr()
+_shortener.maxstring = _shortener.maxother = 60

@@ -1,0 +1,91 @@
+"""A config file as it was read: its values, where each of them stands, and what the command line puts over them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from evenglot import yaml12
+from evenglot.config.errors import ConfigError, Keys, show
+
+LARGEST = 1 << 20  # bytes; a config is read by people
+
+
+class Source:
+    """The content of a config file, with overrides from the command line put in."""
+
+    def __init__(self, name: str, value: dict[Any, Any], lines: yaml12.Lines) -> None:
+        self.name, self.value = name, value
+        self._lines = lines
+        self._overrides: list[Keys] = []
+
+    def set(self, override: str) -> None:
+        """Put in 'section.key=value', the value in YAML."""
+        name, equals, text = override.partition("=")
+        keys = tuple(name.strip().split("."))
+        if not equals or not all(keys):
+            raise ConfigError([f"--set {override}: expected section.key=value"])
+        try:
+            value, _ = yaml12.parse(text)
+        except yaml12.YamlError as error:
+            raise ConfigError(f"--set {name}: {message}" for _, message in error.faults) from None
+        section = self.value
+        for depth, key in enumerate(keys[:-1], 1):
+            if section.get(key) is None:
+                section[key] = {}
+            section = section[key]
+            if not isinstance(section, dict):
+                whole = ".".join(keys[:depth])
+                raise ConfigError([f"--set {name}: {whole} has no keys of its own; give all of it: --set {whole}=..."])
+        section[keys[-1]] = value
+        self._overrides = [known for known in self._overrides if known[: len(keys)] != keys] + [keys]
+
+    def place(self, keys: Keys) -> str:
+        """Where a value stands: 'conf.yaml:10', or '--set clean.empty'; for what is not there, its section."""
+        return self._find(keys)[1]
+
+    def order(self, keys: Keys) -> int:
+        """For sorting by place."""
+        return self._find(keys)[0]
+
+    def _find(self, keys: Keys) -> tuple[int, str]:
+        for length in range(len(keys), 0, -1):
+            here = keys[:length]
+            replaced = any(here[: len(override)] == override for override in self._overrides)
+            if here in self._lines and not replaced:
+                return self._lines[here], f"{self.name}:{self._lines[here]}"
+            for number, override in enumerate(self._overrides):
+                if override[:length] == here:  # it says this, or something inside that the file does not have
+                    return LARGEST + number, f"--set {'.'.join(override)}"
+        return 0, self.name
+
+
+def read_source(path: str | os.PathLike[str], overrides: Sequence[str] = ()) -> Source:
+    """Read a config file; what cannot be read as YAML, or is no mapping of sections, is a ConfigError."""
+    name = os.fspath(path)
+    try:
+        with Path(path).open("rb") as file:
+            content = file.read(LARGEST + 1)
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise ConfigError([f"{name}: cannot be read: {reason.lower()}"]) from None
+    if len(content) > LARGEST:
+        raise ConfigError([f"{name}: larger than {LARGEST:,} bytes; is this a config file?"])
+    try:
+        text = content.decode("utf-8-sig")
+        value, lines = yaml12.parse(text)
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise ConfigError([f"{name}:{line}: not UTF-8 (byte 0x{content[error.start]:02x})"]) from None
+    except yaml12.YamlError as error:
+        raise ConfigError(f"{name}:{line}: {message}" for line, message in error.faults) from None
+    if value is None:
+        value = {}
+    if not isinstance(value, dict):
+        raise ConfigError([f"{name}: expected sections such as 'data:', got {show(value)}"])
+    source = Source(name, value, lines)
+    for override in overrides:
+        source.set(override)
+    return source

@@ -1,0 +1,96 @@
+"""Translation directions: names, language tags, groups, and the shape that several of them make together."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+Side = Literal["source", "target"]
+Grouping = Literal["pair", "source", "target", "label"]
+Shape = Literal["one-to-one", "many-to-one", "one-to-many", "many-to-many"]
+
+CODE = re.compile(r"[A-Za-z]{2,8}(_[A-Za-z0-9]{1,8})*")
+
+
+@dataclass(frozen=True)
+class Direction:
+    """From one language to another; `label` is a group of the user's own choosing."""
+
+    src: str
+    tgt: str
+    label: str | None = None
+
+    def __post_init__(self) -> None:
+        check_code(self.src)
+        check_code(self.tgt)
+        if self.src == self.tgt:
+            raise ValueError(f"{self.name!r} translates a language into itself")
+
+    @property
+    def name(self) -> str:
+        """'src-tgt': the key of everything that is known about this direction."""
+        return f"{self.src}-{self.tgt}"
+
+    def reverse(self) -> Direction:
+        """The way back."""
+        return Direction(self.tgt, self.src, self.label)
+
+
+def parse(text: str) -> Direction:
+    """A direction from its name: 'por-en', 'zh_Hans-en'."""
+    codes = text.split("-")
+    if len(codes) != 2:
+        raise ValueError(
+            f"expected a direction such as 'por-en', got {text!r}; "
+            "the hyphen stands between the languages, so inside a code write an underscore: 'pt_BR-en'"
+        )
+    return Direction(*codes)
+
+
+def check_code(code: str) -> str:
+    """The language code, if it is one: 'no', 'por', 'zh_Hans', 'es_419'."""
+    if CODE.fullmatch(code):
+        return code
+    underscored = code.replace("-", "_")
+    hint = f"write {underscored!r}" if CODE.fullmatch(underscored) else "expected one such as 'no', 'por' or 'zh_Hans'"
+    raise ValueError(f"{code!r} is not a language code; {hint}")
+
+
+def tag(direction: Direction, kind: Side) -> str:
+    """The piece that names the source or the target language at the start of a source sentence: '>>por<<' (OPUS-MT)."""
+    return f">>{direction.src if kind == 'source' else direction.tgt}<<"
+
+
+def tag_kind(directions: Iterable[Direction]) -> Side:
+    """Which language the tag names: where all translate into one language the source, otherwise the target."""
+    return "source" if shared_side(directions) == "target" else "target"
+
+
+def shared_side(directions: Iterable[Direction]) -> Side | None:
+    """The side on which all directions have the same language; the target, if both; None, if neither."""
+    found = shape(directions)
+    if found == "many-to-many":
+        return None
+    return "source" if found == "one-to-many" else "target"
+
+
+def shape(directions: Iterable[Direction]) -> Shape:
+    """How many languages are translated into how many."""
+    pairs = [(direction.src, direction.tgt) for direction in directions]
+    if not pairs:
+        raise ValueError("directions: there are none")
+    sources, targets = map(set, zip(*pairs, strict=True))
+    if len(targets) == 1:
+        return "one-to-one" if len(sources) == 1 else "many-to-one"
+    return "one-to-many" if len(sources) == 1 else "many-to-many"
+
+
+def group_of(direction: Direction, grouping: Grouping) -> str:
+    """The group in which a direction is balanced: itself, its source, its target, or its own label."""
+    if grouping == "label":
+        if direction.label is None:
+            raise ValueError(f"{direction.name} has no label to be grouped by")
+        return direction.label
+    return {"pair": direction.name, "source": direction.src, "target": direction.tgt}[grouping]

@@ -1,0 +1,68 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from evenglot.directions import Direction, check_code, group_of, parse, shape, shared_side, tag, tag_kind
+
+codes = st.from_regex(r"[A-Za-z]{2,8}(_[A-Za-z0-9]{1,8}){0,2}", fullmatch=True)
+
+
+def directions(*names):
+    return [parse(name) for name in names]
+
+
+@given(src=codes, tgt=codes)
+def test_a_direction_is_known_by_its_name(src, tgt):
+    if src != tgt:
+        assert parse(f"{src}-{tgt}") == Direction(src, tgt)
+        assert parse(Direction(src, tgt).name).reverse() == Direction(tgt, src)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "por", "por-", "-en", "por-en-fr", "p-en", "por en", "por-e n", "12-en", "por-en\n"]
+)
+def test_what_is_no_direction_is_refused(text):
+    with pytest.raises(ValueError, match="expected"):
+        parse(text)
+
+
+def test_a_language_is_not_translated_into_itself():
+    with pytest.raises(ValueError, match="'no-no' translates a language into itself"):
+        parse("no-no")
+
+
+def test_a_hyphen_inside_a_code_is_explained():
+    with pytest.raises(ValueError, match="'pt-BR' is not a language code; write 'pt_BR'"):
+        check_code("pt-BR")
+    with pytest.raises(ValueError, match="write an underscore: 'pt_BR-en'"):
+        parse("pt-BR-en")
+
+
+@pytest.mark.parametrize(
+    ("names", "expected_shape", "side", "tags"),
+    [
+        (["por-en"], "one-to-one", "target", [">>por<<"]),
+        (["por-en", "tur-en"], "many-to-one", "target", [">>por<<", ">>tur<<"]),
+        (["en-por", "en-tur"], "one-to-many", "source", [">>por<<", ">>tur<<"]),
+        (["por-en", "en-por"], "many-to-many", None, [">>en<<", ">>por<<"]),
+        (["por-en", "tur-de"], "many-to-many", None, [">>en<<", ">>de<<"]),
+    ],
+)
+def test_the_tag_names_the_language_that_the_shape_leaves_open(names, expected_shape, side, tags):
+    several = directions(*names)
+    assert shape(several) == expected_shape
+    assert shared_side(several) == side
+    assert [tag(direction, tag_kind(several)) for direction in several] == tags
+
+
+def test_no_directions_have_no_shape():
+    with pytest.raises(ValueError, match="there are none"):
+        shape([])
+
+
+def test_groups():
+    direction = Direction("por", "en", label="romance")
+    groups = {grouping: group_of(direction, grouping) for grouping in ("pair", "source", "target", "label")}
+    assert groups == {"pair": "por-en", "source": "por", "target": "en", "label": "romance"}
+    with pytest.raises(ValueError, match="por-en has no label"):
+        group_of(parse("por-en"), "label")
