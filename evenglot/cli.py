@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.console import Console
 
 from evenglot import __version__
 
@@ -17,6 +19,9 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+
+ConfigFile = Annotated[Path, typer.Argument(metavar="CONFIG", help="A YAML file; `evenglot example` prints one.")]
+Overrides = Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Override a key: a.b=c")]
 
 
 def _print_version(wanted: bool) -> None:
@@ -42,10 +47,62 @@ def demo(
     run_demo(out)
 
 
+@app.command()
+def example() -> None:
+    """Print a configuration in which every key is explained; it is the manual."""
+    from evenglot.config import EXAMPLE
+
+    typer.echo(EXAMPLE.read_text(encoding="utf-8"), nl=False)
+
+
+@app.command()
+def check(
+    config: ConfigFile,
+    overrides: Overrides = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+) -> None:
+    """Look at the data before anything is spent: sizes, problems, leaks, how often each corpus will be shown."""
+    from evenglot.config import load_config
+    from evenglot.corpus.check import check as check_data
+    from evenglot.progress import Bars
+    from evenglot.report.data_tables import check_summary, check_table
+
+    result = check_data(load_config(config, overrides or ()), Bars())
+    if as_json:
+        typer.echo(json.dumps(result.as_json(), indent=1, ensure_ascii=False))
+        return
+    console = Console()
+    console.print(check_table(result))
+    console.print(check_summary(result), highlight=False)
+    _print_warnings(console, result.warnings)
+
+
+@app.command()
+def prepare(config: ConfigFile, overrides: Overrides = None) -> None:
+    """Clean the text, learn vocabularies, write the store that training reads."""
+    from evenglot.config import load_config
+    from evenglot.corpus.prepare import prepare as prepare_data
+    from evenglot.progress import Bars
+    from evenglot.report.data_tables import store_table, vocabulary_table
+
+    store = prepare_data(load_config(config, overrides or ()), Bars())
+    console = Console()
+    console.print(store_table(store))
+    console.print(vocabulary_table(store))
+    _print_warnings(console, store.warnings)
+    console.print(f"Store: {store.folder}", highlight=False, soft_wrap=True)
+
+
+def _print_warnings(console: Console, warnings: list[str]) -> None:
+    for warning in warnings:
+        console.print(f"[yellow]warning[/] {warning}", highlight=False, soft_wrap=True)
+
+
 def main() -> None:
     """Run the command line; bad input is one clear line and exit code 2."""
     try:
         app()
     except (ValueError, OSError) as error:
-        print(f"evenglot: {error}", file=sys.stderr)
+        for line in str(error).splitlines():
+            print(f"evenglot: {line}", file=sys.stderr)
         sys.exit(2)

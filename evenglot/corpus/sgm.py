@@ -1,0 +1,69 @@
+"""The SGML in which WMT published its test sets until 2020. It is not quite XML, so it is read by pattern.
+
+<refset setid="newstest2014" srclang="any" trglang="en">
+<doc sysid="ref" docid="gazette.7" genre="news" origlang="en">
+<hl><seg id="1">Hill &amp; sons</seg></hl>
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from evenglot.corpus.read import CorpusError, Pair, read_lines
+
+TAG = re.compile(r"<doc\b(?P<doc>[^>]*)>|<seg\b(?P<seg>[^>]*)>(?P<text>.*?)</seg\s*>", re.IGNORECASE | re.DOTALL)
+OPENING = re.compile(r"<seg\b", re.IGNORECASE)
+ENTITY = re.compile(r"&#?\w+;")  # with its semicolon: 'R&D' and '?a=1&copy=2' are what they are
+LINE_BREAK = re.compile(r"\s*[\n\r\t]\s*")
+
+Segments = dict[tuple[str, str], str]  # text by document and segment
+
+
+def aligned(source: Path, target: Path) -> Iterator[Pair]:
+    """Sentence pairs in the order of the source; a segment that only one of the files has is an error."""
+    sources, targets = read_segments(source), read_segments(target)
+    for has, path, lacks, other in ((sources, source, targets, target), (targets, target, sources, source)):
+        for document, segment in has:
+            if (document, segment) not in lacks:
+                place = f"segment {segment} of document {document!r}"
+                raise CorpusError(f"{other}: has no {place}, but {path} has; take both from the same release")
+    yield from ((text, targets[key]) for key, text in sources.items())
+
+
+def read_segments(path: Path) -> Segments:
+    """The segments of a file, in their order."""
+    content = b"\n".join(read_lines(path))
+    try:
+        text = content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise CorpusError(f"{path}:{line}: not UTF-8; convert the file") from error
+    segments: Segments = {}
+    document = ""
+    for tag in TAG.finditer(text):
+        if tag["doc"] is not None:
+            document = _attribute(tag["doc"], "docid")
+            continue
+        key = (document, _attribute(tag["seg"], "id"))
+        if key in segments:
+            line = text.count("\n", 0, tag.start()) + 1
+            raise CorpusError(f"{path}:{line}: segment {key[1]} of document {document!r} again; keep one reference")
+        segments[key] = plain(tag["text"])
+    if (begun := len(OPENING.findall(text))) != len(segments) or not segments:
+        raise CorpusError(f"{path}: {begun} segments begin and {len(segments)} end; is the file cut off?")
+    return segments
+
+
+def plain(text: str) -> str:
+    """Text without entities, in one line."""
+    if "&" in text:
+        text = ENTITY.sub(lambda entity: html.unescape(entity[0]), text)
+    return LINE_BREAK.sub(" ", text.strip())
+
+
+def _attribute(attributes: str, name: str) -> str:
+    found = re.search(rf"""\b{name}\s*=\s*["']?([^"'>]*)""", attributes, re.IGNORECASE)
+    return found[1].strip() if found else ""

@@ -1,0 +1,186 @@
+"""SentencePiece vocabularies from a temperature-balanced sample, and how well they serve each language."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from itertools import compress, islice
+from typing import Any, Literal
+
+import numpy as np
+import sentencepiece
+from numpy.typing import NDArray
+
+from evenglot.balance.static import temperature
+from evenglot.config import VocabularySettings
+from evenglot.corpus.read import CorpusError
+
+EOS, UNK, PAD = 0, 1, 2  # the same in every vocabulary, so that source and target can be exported together
+TRAINING_THREADS = 4  # fixed: SentencePiece's sums, and so its pieces, depend on it; machines must not differ
+COVERAGE_SAMPLE = 2000  # sentences of a language on which the vocabulary is judged
+MAX_OVERSAMPLING = 1.5  # how much longer than the corpus a resampled text may get (as in the paper's scripts)
+
+
+def train_vocabulary(
+    sentences: Iterable[str],
+    *,
+    size: int,
+    tags: Sequence[str],
+    model: Literal["unigram", "bpe"] = "unigram",
+    character_coverage: float = 1.0,
+) -> bytes:
+    """A SentencePiece model, as the bytes of its file. Ids: </s> 0, <unk> 1, <pad> 2, then the tags, then pieces.
+
+    Tags are control symbols: text that happens to contain one is not taken for it. A unigram vocabulary gets smaller
+    than `size` where the text has no more pieces to offer.
+    """
+    file = io.BytesIO()
+    try:
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=iter(sentences),
+            model_writer=file,
+            model_type=model,
+            vocab_size=size,
+            character_coverage=character_coverage,
+            eos_id=EOS,
+            unk_id=UNK,
+            pad_id=PAD,
+            bos_id=-1,
+            control_symbols=list(tags),
+            hard_vocab_limit=model == "bpe",
+            max_sentence_length=1 << 20,
+            num_threads=TRAINING_THREADS,
+            minloglevel=2,
+        )
+    except RuntimeError as error:
+        raise CorpusError(f"vocabulary: {_explain(str(error), size)}") from error
+    return file.getvalue()
+
+
+def _explain(message: str, size: int) -> str:
+    """SentencePiece's errors in our words."""
+    if found := re.search(r"value <= (\d+)", message):
+        return f"{size} pieces are more than this text offers; ask for at most {found[1]}"
+    if found := re.search(r"smaller than required_chars. (\d+) vs (\d+)", message):
+        return f"{size} pieces cannot hold the text's {found[2]} characters; ask for more, or lower character_coverage"
+    return message.split("\n")[0]
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """How well a vocabulary serves a language, measured on a sample of its sentences."""
+
+    unknown: float  # share of pieces that are <unk>
+    pieces_per_word: float
+    characters: float  # share of the different characters that the vocabulary knows
+
+    @property
+    def starved(self) -> bool:
+        """Would a person call this bad?"""
+        return self.unknown > 0.001 or self.characters < 0.95
+
+
+def coverage(model: sentencepiece.SentencePieceProcessor, sentences: Sequence[str]) -> Coverage:
+    """Unknown rate, pieces per word and characters covered on these sentences."""
+    ids = model.encode(list(sentences))
+    pieces = sum(map(len, ids))
+    unknown = sum(line.count(UNK) for line in ids)
+    words = sum(len(sentence.split()) for sentence in sentences)
+    alphabet = set("".join(model.normalize(list(sentences)))) - {" ", "▁"}
+    known = sum(not model.is_unknown(model.piece_to_id(character)) for character in alphabet)
+    return Coverage(
+        unknown=unknown / max(pieces, 1),
+        pieces_per_word=pieces / max(words, 1),
+        characters=known / max(len(alphabet), 1),
+    )
+
+
+# ---------------------------------------------------------------------------------------------- what to learn from
+
+
+@dataclass(frozen=True, eq=False)
+class Text:
+    """One side of a training corpus: its language, which sentences are kept, and the sentences, to be read again."""
+
+    language: str
+    side: str
+    kept: NDArray[np.bool_]
+    sentences: Iterable[str]
+
+    def __len__(self) -> int:
+        return int(np.count_nonzero(self.kept))
+
+    def __iter__(self) -> Iterator[str]:
+        return compress(self.sentences, self.kept)
+
+
+def learn_vocabularies(
+    texts: Sequence[Text], settings: VocabularySettings, tags: Sequence[str]
+) -> tuple[dict[str, bytes], dict[str, Any]]:
+    """The models of the source and the target side, and how they serve each language.
+
+    Joint: one for both sides, of a sample in which languages are balanced by temperature. Separate: one for the side
+    that all directions share (usually English), of its text as it is, and one for all other languages, balanced.
+    """
+    learn = partial(_learn, settings=settings, tags=tags)
+    if settings.kind == "joint":
+        joint = learn(texts, settings.size_joint, settings.tau)
+        models = {"source": joint, "target": joint}
+    else:
+        shared = "target" if len({text.language for text in texts if text.side == "target"}) == 1 else "source"
+        models = {}
+        for side in ("source", "target"):
+            own = [text for text in texts if text.side == side]
+            if side == shared:
+                models[side] = learn(own, settings.size_shared, 1.0)
+            else:
+                models[side] = learn(own, settings.size_other, settings.tau)
+    processors = {side: sentencepiece.SentencePieceProcessor(model_proto=model) for side, model in models.items()}
+    served: dict[str, dict[str, float]] = {}
+    for text in texts:
+        sample = list(islice(text, COVERAGE_SAMPLE))
+        served.setdefault(f"{text.language} ({text.side})", asdict(coverage(processors[text.side], sample)))
+    about = {
+        "kind": settings.kind,
+        "pieces": {side: len(processor) for side, processor in processors.items()},
+        "dtype": {side: "uint16" if len(processor) <= 1 << 16 else "uint32" for side, processor in processors.items()},
+        "coverage": served,
+    }
+    return models, about
+
+
+def _learn(texts: Sequence[Text], size: int, tau: float, *, settings: VocabularySettings, tags: Sequence[str]) -> bytes:
+    sample = balanced_sample(texts, tau, settings.sample, settings.seed)
+    return train_vocabulary(
+        sample, size=size, tags=tags, model=settings.model, character_coverage=settings.character_coverage
+    )
+
+
+def balanced_sample(texts: Sequence[Text], tau: float, most: int, seed: int) -> Iterator[str]:
+    """At most `most` sentences, languages in proportion to size^(1/tau); the texts of a language by their sizes.
+
+    Small languages are repeated, up to the length at which the largest is used up or half as long again as all text.
+    """
+    languages = sorted({text.language for text in texts})
+    sizes = {language: sum(len(text) for text in texts if text.language == language) for language in languages}
+    shares = dict(zip(languages, temperature(list(sizes.values()), tau).tolist(), strict=True))
+    largest = max(languages, key=sizes.__getitem__)
+    total = min(most, MAX_OVERSAMPLING * sum(sizes.values()), sizes[largest] / shares[largest])
+    for number, text in enumerate(texts):
+        wanted = round(total * shares[text.language] * len(text) / sizes[text.language])
+        times = repetitions(len(text), wanted, [seed, number])
+        for sentence, count in zip(text, times.tolist(), strict=True):
+            for _ in range(count):
+                yield sentence
+
+
+def repetitions(size: int, wanted: int, seed: Sequence[int]) -> NDArray[np.int64]:
+    """How often each of `size` sentences stands in a sample of `wanted`: all equally often, and some once more."""
+    whole, rest = divmod(wanted, size)
+    times = np.full(size, whole, dtype=np.int64)
+    generator = np.random.Generator(np.random.PCG64(np.random.SeedSequence(list(seed))))
+    times[generator.choice(size, rest, replace=False)] += 1
+    return times

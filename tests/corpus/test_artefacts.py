@@ -1,0 +1,75 @@
+import json
+
+import pytest
+
+from evenglot.corpus.artefacts import DamagedError, about, is_intact, key_of, make, remove_others, verify, write_json
+
+
+def build(content):
+    def write(folder):
+        (folder / "data").write_text(content)
+        return {"length": len(content)}
+
+    return write
+
+
+def fail(folder):
+    (folder / "data").write_text("half")
+    raise RuntimeError("killed")
+
+
+def test_it_is_made_once_and_remembers(tmp_path):
+    folder = make(tmp_path, "corpus", "k1", build("text"))
+    assert about(folder) == {"length": 4}
+    assert make(tmp_path, "corpus", "k1", fail) == folder  # not built again
+    assert make(tmp_path, "corpus", "k2", build("more")) != folder
+
+
+def test_a_failed_build_leaves_nothing_and_harms_nothing(tmp_path):
+    make(tmp_path, "corpus", "k1", build("text"))
+    with pytest.raises(RuntimeError, match="killed"):
+        make(tmp_path, "corpus", "k2", fail)
+    assert [path.name for path in tmp_path.iterdir()] == ["corpus.k1"]
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda folder: (folder / "data").write_text("tex"),
+        lambda folder: (folder / "data").write_text("tEXT"),
+        lambda folder: (folder / "data").unlink(),
+        lambda folder: (folder / "meta.json").unlink(),
+        lambda folder: (folder / "meta.json").write_text("{"),
+        lambda folder: (folder / "meta.json").write_text("[]"),
+    ],
+)
+def test_damage_is_noticed_and_mended(tmp_path, damage):
+    folder = make(tmp_path, "corpus", "k1", build("text"))
+    verify(folder)
+    damage(folder)
+    assert not is_intact(folder)
+    with pytest.raises(DamagedError, match="run `evenglot prepare` again"):
+        verify(folder)
+    make(tmp_path, "corpus", "k1", build("text"))
+    verify(folder)
+
+
+def test_leftovers_of_other_settings_and_of_killed_processes_are_removed(tmp_path):
+    old, new = (make(tmp_path / "train", "corpus", key, build(key)) for key in ("old", "new"))
+    (tmp_path / "train" / "corpus.next.unfinished").mkdir()
+    remove_others(tmp_path, [new])
+    assert [path.name for path in (tmp_path / "train").iterdir()] == ["corpus.new"]
+    assert not old.exists()
+
+
+def test_keys_depend_on_content_only():
+    assert key_of({"a": 1, "b": [2, "x"]}) == key_of({"b": [2, "x"], "a": 1})
+    assert key_of({"a": 1}) != key_of({"a": 2})
+
+
+def test_json_is_replaced_whole(tmp_path):
+    path = tmp_path / "manifest.json"
+    write_json(path, {"a": "é"})
+    with pytest.raises(TypeError):
+        write_json(path, {"a": object()})
+    assert json.loads(path.read_text()) == {"a": "é"}

@@ -1,0 +1,238 @@
+import gzip
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from evenglot.corpus.artefacts import DamagedError
+from evenglot.corpus.prepare import prepare
+from evenglot.corpus.read import CorpusError
+from evenglot.corpus.store import open_store
+from evenglot.corpus.vocabulary import EOS, PAD, UNK
+from evenglot.progress import Bars
+from tests.corpus.conftest import sentences
+
+
+def files_of(folder):
+    """Content and time of change of every file of a store."""
+    paths = [path for path in folder.rglob("*") if path.is_file()]
+    return {str(path.relative_to(folder)): (path.read_bytes(), path.stat().st_mtime_ns) for path in paths}
+
+
+def content_of(folder):
+    return {name: content for name, (content, _) in files_of(folder).items() if name != "config.yaml"}
+
+
+def decoded(store, direction, split, side, position):
+    ids = getattr(store.corpus(direction, split), side)[position].tolist()
+    return ids, store.vocabulary(side).decode([piece for piece in ids if piece not in (EOS, UNK, PAD)])
+
+
+def test_every_sentence_can_be_read_back_with_tag_and_end(configure):
+    store = prepare(configure(), Bars())
+    assert store.sizes == {"por-en": 300, "rus-en": 120, "glg-en": 40}
+    for direction, language in (("por-en", "por"), ("rus-en", "rus")):
+        expected = list(sentences(language, 0, 40))
+        for position in (0, 39):
+            ids, text = decoded(store, direction, "train", "source", position)
+            assert store.vocabulary("source").id_to_piece(ids[0]) == f">>{language}<<"
+            assert ids[-1] == EOS
+            assert text == expected[position]
+            ids, text = decoded(store, direction, "train", "target", position)
+            assert ids[-1] == EOS
+            assert not any(store.vocabulary("target").is_control(piece) for piece in ids[:-1])
+            assert text == list(sentences("en", 0, 40))[position]
+    corpus = store.corpus("rus-en", "train")
+    assert corpus.source.lengths.sum() == store.manifest["directions"]["rus-en"]["train"]["source_tokens"]
+    assert isinstance(corpus.source.ids, np.memmap)
+    assert corpus.source.ids.dtype == np.uint16
+
+
+def test_special_pieces_have_the_same_ids_in_both_vocabularies(configure):
+    store = prepare(configure(), Bars())
+    for side in ("source", "target"):
+        assert store.vocabulary(side).id_to_piece([EOS, UNK, PAD]) == ["</s>", "<unk>", "<pad>"]
+
+
+@pytest.mark.parametrize(
+    ("directions", "kind", "tags"),
+    [
+        ("{from: en, to: [por, rus]}", "separate", ["por", "rus"]),
+        ("{from: [por, en], to: [por, en]}", "joint", ["en", "por"]),
+    ],
+)
+def test_into_several_languages_the_tag_names_the_target(configure, directions, kind, tags):
+    store = prepare(configure(f"data.directions={directions}", f"vocabulary.kind={kind}"), Bars())
+    assert store.manifest["vocabulary"]["tags"] == [f">>{tag}<<" for tag in tags]
+    for direction in store.directions:
+        ids, _ = decoded(store, direction, "train", "source", 0)
+        assert store.vocabulary("source").id_to_piece(ids[0]) == f">>{direction.split('-')[1]}<<"
+    same = (store.vocabulary("source").serialized_model_proto(), store.vocabulary("target").serialized_model_proto())
+    assert (same[0] == same[1]) == (kind == "joint")
+
+
+def test_a_tag_in_the_text_is_text(configure, corpus):
+    path = corpus / "train.por-en.por.gz"
+    lines = gzip.decompress(path.read_bytes()).decode().split("\n")
+    path.write_bytes(gzip.compress("\n".join([">>rus<< </s> <pad>", *lines[1:]]).encode()))
+    ids, _ = decoded(prepare(configure(), Bars()), "por-en", "train", "source", 0)
+    assert len(ids) > 5
+    assert not {EOS, PAD, *range(3, 6)} & set(ids[1:-1])
+
+
+def test_validation_is_capped_by_seed_and_kept_whole_beside_it(configure):
+    store = prepare(configure(), Bars())
+    assert (len(store.corpus("por-en", "valid")), len(store.corpus("por-en", "valid_full"))) == (25, 30)
+    assert store.text("por-en", "test", "target") == list(sentences("en", 2000, 20))
+    chosen = store.text("por-en", "valid", "source")
+    assert set(chosen) < set(sentences("por", 1000, 30))
+    assert chosen == sorted(chosen, key=list(sentences("por", 1000, 30)).index)
+    other = prepare(configure("seed=2", "store.folder=other"), Bars())
+    assert other.text("por-en", "valid", "source") != chosen
+
+
+def test_two_stores_from_the_same_settings_are_the_same_to_the_byte(configure, corpus):
+    prepare(configure("store.folder=one"), Bars())
+    prepare(configure("store.folder=two"), Bars())
+    one, two = content_of(corpus / "one"), content_of(corpus / "two")
+    one.pop("manifest.json"), two.pop("manifest.json")  # they name their folder's settings
+    assert one == two
+
+
+def test_a_second_run_does_nothing(configure, corpus):
+    prepare(configure(), Bars())
+    before = files_of(corpus / "store")
+    prepare(configure(), Bars())
+    assert files_of(corpus / "store") == before
+
+
+def made_again(before, after):
+    """Names of the artefacts that the second run had to make."""
+    new = {name.rsplit("/", 1)[0] for name in after if "/" in name and name not in before}
+    return sorted({name.rsplit(".", 1)[0] for name in new})
+
+
+def test_only_what_changed_is_made_again(configure, corpus):
+    prepare(configure(), Bars())
+    first = files_of(corpus / "store")
+    prepare(configure("store.valid_cap=10"), Bars())
+    second = files_of(corpus / "store")
+    assert made_again(first, second) == ["valid/glg-en", "valid/por-en", "valid/rus-en"]
+    more = "\n".join([*sentences("rus", 0, 121), ""]), "\n".join([*sentences("en", 0, 121), ""])
+    for language, text in zip(("rus", "en"), more, strict=True):
+        (corpus / f"train.rus-en.{language}.gz").write_bytes(gzip.compress(text.encode()))
+    prepare(configure("store.valid_cap=10", "vocabulary.size_other=140"), Bars())
+    third = files_of(corpus / "store")
+    remade = made_again(second, third)
+    assert "scan/rus-en" in remade
+    assert "scan/por-en" not in remade
+    assert "vocabulary" in remade
+    assert len({name.split("/")[1].split(".")[0] for name in third if name.startswith("train/")}) == 3  # none left over
+
+
+def test_pairs_are_removed_for_stated_reasons_only(configure, corpus):
+    path = corpus / "train.glg-en.glg.gz"
+    lines = gzip.decompress(path.read_bytes()).decode().split("\n")
+    lines[3], lines[7] = "", "palabra " * 260
+    lines[5] = next(sentences("glg", 2000, 1))  # stands in the test set
+    path.write_bytes(gzip.compress("\n".join(lines).encode()))
+    store = prepare(configure("clean.max_pieces=100"), Bars())
+    train = store.manifest["directions"]["glg-en"]["train"]
+    assert train["pairs"] == 40 - 3
+    assert train["cleaned"] == {"invalid_utf8": 0, "empty": 1, "leakage": 1}
+    assert train["removed"]["too_many_pieces"] == 1
+    kept = prepare(configure("clean.leakage=false", "clean.max_pieces=2000"), Bars())
+    assert kept.sizes["glg-en"] == 39
+
+
+@pytest.mark.parametrize(
+    "victim", ["manifest.json", "train/por-en.*/source.ids", "vocabulary.*/source.model", "test/*/meta.json"]
+)
+@pytest.mark.parametrize("damage", ["cut", "flip", "remove"])
+def test_damage_is_said_and_mended(configure, corpus, victim, damage):
+    store = prepare(configure(), Bars())
+    expected = content_of(store.folder)
+    path = next(store.folder.glob(victim))
+    content = path.read_bytes()
+    if damage == "cut":
+        path.write_bytes(content[: len(content) // 2])
+    elif damage == "flip":
+        path.write_bytes(content[:-9] + bytes([content[-9] ^ 0x55]) + content[-8:])
+    else:
+        path.unlink()
+    with pytest.raises(DamagedError, match="run `evenglot prepare`"):
+        open_store(store.folder)
+    prepare(configure(), Bars())
+    assert content_of(store.folder) == expected
+    open_store(store.folder)
+
+
+def break_corpus(corpus, kind):
+    path = corpus / "train.glg-en.glg.gz"
+    text = gzip.decompress(path.read_bytes())
+    path.write_bytes(
+        {
+            "cut gz": path.read_bytes()[:-20],
+            "not gz": b"plain text",
+            "0 bytes": b"",
+            "random bytes": bytes(range(256)) * 50,
+            "invalid UTF-8": gzip.compress(text.replace(b"gato", b"g\xfato")),
+            "one line less": gzip.compress(text.rsplit(b"\n", 2)[0]),
+            "one huge line": gzip.compress(text + b"x" * 3_000_000),
+            "no text": gzip.compress(b""),
+        }[kind]
+    )
+    if kind == "no text":
+        (corpus / "train.glg-en.en.gz").write_bytes(gzip.compress(b""))
+
+
+BROKEN = ["cut gz", "not gz", "0 bytes", "random bytes", "invalid UTF-8", "one line less", "one huge line", "no text"]
+
+
+@pytest.mark.parametrize("kind", BROKEN)
+def test_bad_text_is_refused_and_leaves_no_half_store(configure, corpus, kind):
+    break_corpus(corpus, kind)
+    with pytest.raises(CorpusError, match=r"train\.glg-en"):
+        prepare(configure(), Bars())
+    assert not (corpus / "store").exists()
+
+
+def test_bad_text_does_not_harm_a_store_that_is_there(configure, corpus):
+    prepare(configure(), Bars())
+    break_corpus(corpus, "one line less")
+    with pytest.raises(CorpusError):
+        prepare(configure(), Bars())
+    assert open_store(corpus / "store").sizes["glg-en"] == 40
+
+
+def test_killed_at_any_moment_it_goes_on_and_ends_the_same(configure, corpus):
+    prepare(configure("store.folder=whole"), Bars())
+    expected = content_of(corpus / "whole")
+    expected.pop("manifest.json")
+    command = [sys.executable, "-m", "evenglot", "prepare", str(corpus / "conf.yaml"), "--set", "store.folder=killed"]
+    for delay in (0.9, 1.1, 1.3):
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        time.sleep(delay)
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+        manifest = corpus / "killed" / "manifest.json"
+        if manifest.exists():
+            open_store(corpus / "killed")  # finished, so intact
+    subprocess.run(command, check=True, capture_output=True)
+    result = content_of(corpus / "killed")
+    result.pop("manifest.json")
+    assert result == expected
+
+
+def test_two_processes_do_not_write_one_store(configure, corpus):
+    import fcntl
+
+    (corpus / "store").mkdir()
+    with (corpus / "store" / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with pytest.raises(CorpusError, match="another `evenglot prepare`"):
+            prepare(configure(), Bars())
