@@ -8,7 +8,7 @@ BIN := .venv/bin
 help:            ## what can be made
 	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/:.*## */\t/' | expand -t 12
 
-demo: .venv/ready        ## set up, then what the balancing core does on the paper's TED sizes: a table and a picture
+demo: .venv/ready        ## set up, then the main job on the embedded corpus, as far as it goes: tables and a picture
 	@$(BIN)/evenglot demo --out demo
 
 test: lint       ## set up, then lint and all fast tests
@@ -24,6 +24,8 @@ lint: .venv/ready        ## ruff and mypy --strict
 
 bench: .venv/ready       ## benchmarks; the tables go to benchmarks/results/
 	$(BIN)/python -m benchmarks.best_response
+	$(BIN)/python -m benchmarks.pack
+	$(BIN)/python -m benchmarks.prepare
 
 clean:           ## forget the environment and all caches
 	rm -rf .venv demo .pytest_cache .mypy_cache .ruff_cache .hypothesis

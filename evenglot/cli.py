@@ -39,9 +39,9 @@ def common(
 
 @app.command()
 def demo(
-    out: Annotated[Path, typer.Option(help="Folder for the picture.")] = Path("demo"),
+    out: Annotated[Path, typer.Option(help="Folder for the store and the picture.")] = Path("demo"),
 ) -> None:
-    """See what every strategy would do on the corpus sizes of the paper: two tables and a picture."""
+    """See what there is: raw text to a store on the embedded corpus, then every strategy on the paper's sizes."""
     from evenglot.demo import run_demo
 
     run_demo(out)

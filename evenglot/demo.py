@@ -1,13 +1,20 @@
-"""The demo: what the balancing core does on the corpus sizes of the paper. Losses are scripted, no model is trained."""
+"""The demo: from raw text to a store on the embedded corpus, and what each strategy does on the sizes of the paper."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
 from evenglot.balance import create
+from evenglot.config import load_config
+from evenglot.corpus.check import check
+from evenglot.corpus.prepare import prepare
+from evenglot.corpus.recipes import recipe_config
+from evenglot.progress import Bars
+from evenglot.report.data_tables import check_table, store_table, vocabulary_table
 from evenglot.report.figures import draw_mixtures
 from evenglot.report.tables import table
 from evenglot.simulate import Simulation, learning_curves, simulate
@@ -48,9 +55,29 @@ STRATEGIES: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
-def run_demo(out: Path, intervals: int = 20, console: Console | None = None) -> None:
-    """Simulate every strategy on the TED sizes, print two tables, save a picture in `out`."""
+def run_demo(out: Path, console: Console | None = None) -> None:
+    """Everything that there is to see so far; training will take the place of the dry run."""
     console = console or Console()
+    prepare_demo_corpus(out, console)
+    dry_run(out, console)
+
+
+def prepare_demo_corpus(out: Path, console: Console) -> None:
+    """Check and prepare the corpus inside the package; the store is in `out`."""
+    config = load_config(recipe_config("tiny-webui"), [f"store.folder={json.dumps(str((out / 'store').resolve()))}"])
+    console.print(
+        "\nFive languages of software messages, inside the package, translated to English: `evenglot check`, then "
+        "`evenglot prepare`.\n",
+        highlight=False,
+    )
+    console.print(check_table(check(config, Bars())), "")
+    store = prepare(config, Bars())
+    console.print(store_table(store), "", vocabulary_table(store))
+    console.print(f"Store: {store.folder}", highlight=False, soft_wrap=True)
+
+
+def dry_run(out: Path, console: Console, intervals: int = 20) -> None:
+    """Simulate every strategy on the TED sizes, print two tables, save a picture in `out`."""
     losses = learning_curves(TED_SIZES, TED_BASELINE)
     simulations = {
         label: simulate(create(name, TED_SIZES, **options), losses, intervals)

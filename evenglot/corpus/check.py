@@ -107,7 +107,7 @@ def _row(
         removed=scan.removed(rules_of(config)),
         kept=size,
         share=size / total,
-        passes=balancer.mixture.sample[group] * total / group_size if group_size else 0.0,
+        passes=float(balancer.mixture.sample[group] * total / group_size) if group_size else 0.0,
         most_passes=most_passes(balancer, group) if group_size else 0.0,
         valid=setting.held_out_pairs.get((direction.name, "valid")),
         test=setting.held_out_pairs.get((direction.name, "test")),

@@ -1,0 +1,106 @@
+import gzip
+import json
+import subprocess
+import sys
+
+import pytest
+
+from evenglot.balance import create
+from evenglot.corpus.check import check, most_passes
+from evenglot.progress import Bars
+from tests.corpus.conftest import sentences
+from tests.corpus.test_prepare import BROKEN, break_corpus
+
+
+def run(*arguments):
+    command = [sys.executable, "-m", "evenglot", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def rewrite(path, change):
+    lines = gzip.decompress(path.read_bytes()).decode().split("\n")
+    path.write_bytes(gzip.compress("\n".join(change(lines)).encode()))
+
+
+def test_the_table_counts_every_problem_and_what_would_be_done_about_it(configure, corpus):
+    leak = next(sentences("en", 1000, 1)).upper()  # stands in the validation set of every direction
+    rewrite(corpus / "train.rus-en.en.gz", lambda lines: [leak, *lines[1:5], "", *lines[6:]])
+    rewrite(corpus / "train.rus-en.rus.gz", lambda lines: [*lines[:7], "latin letters here", *lines[8:]])
+    rows = {row.direction: row for row in check(configure(), Bars()).rows}
+    row = rows["rus-en"]
+    found = {reason: count for reason, count in row.problems.items() if count}
+    assert found == {"leakage": 1, "empty": 1, "wrong_script": 1}
+    assert row.removed == {"invalid_utf8": 0, "empty": 1, "leakage": 1}
+    assert row.kept == 118
+    assert (row.valid, row.test) == (30, 20)
+    assert row.scripts == {"rus": ["CYRILLIC"], "en": ["LATIN"]}
+    assert sum(row.share for row in rows.values()) == pytest.approx(1)
+    assert not any(rows["por-en"].problems.values())
+
+
+def test_passes_follow_the_strategy(configure):
+    def of_galician(*overrides):
+        row = next(row for row in check(configure(*overrides), Bars()).rows if row.direction == "glg-en")
+        return [row.passes, row.most_passes]
+
+    assert of_galician("balance={strategy: proportional}") == pytest.approx([1, 1])
+    assert of_galician("balance={strategy: uniform}") == pytest.approx([460 / 3 / 40, 460 / 3 / 40])
+    assert of_galician("balance={strategy: chi-ibr, max_upsample: 4}") == pytest.approx([1, 4])
+    assert of_galician("balance={strategy: group-dro}")[1] is None
+    assert of_galician("data.grouping=target") == pytest.approx([1, 1])  # one group: there is nothing to choose
+
+
+def test_the_most_a_strategy_can_ask_for_is_its_own_bound():
+    sizes = {"a": 50, "b": 950}
+    assert most_passes(create("cvar-ibr", sizes, alpha=0.25), "a") == pytest.approx(4)
+    assert most_passes(create("chi-ibr", sizes, max_upsample=9, max_ratio=3), "a") == pytest.approx(3)
+    assert most_passes(create("multidds", sizes), "a") is None
+
+
+def test_warnings_say_what_to_do(configure, corpus):
+    rewrite(corpus / "train.por-en.por.gz", lambda lines: [lines[0]] * 30 + lines[30:])
+    rewrite(corpus / "train.por-en.en.gz", lambda lines: [lines[0]] * 30 + lines[30:])
+    warnings = check(configure("data.test=null", "data.valid=null"), Bars()).warnings
+    assert any(w.startswith("por-en: 10% of the pairs are repeated; consider clean.duplicates: true") for w in warnings)
+    assert any(w.startswith("glg-en: only 40 pairs") and "max_passes" in w for w in warnings)
+    assert any(w.startswith("rus-en: no validation set") for w in warnings)
+    quiet = check(configure("clean.duplicates=true"), Bars()).warnings
+    assert not any("repeated" in w for w in quiet)
+
+
+def test_the_commands_print_tables_or_json(corpus):
+    conf = corpus / "conf.yaml"
+    table = run("check", conf)
+    assert table.returncode == 0, table.stderr
+    assert "por-en" in table.stdout
+    assert not (corpus / "store").exists()  # looking costs nothing
+    rows = json.loads(run("check", conf, "--json").stdout)["rows"]
+    assert [row["direction"] for row in rows] == ["por-en", "rus-en", "glg-en"]
+    prepared = run("prepare", conf, "--set", "vocabulary.size_other=120")
+    assert prepared.returncode == 0, prepared.stderr
+    assert "Store:" in prepared.stdout
+    assert "size_other: 120" in (corpus / "store" / "config.yaml").read_text()
+    assert "data:" in run("example").stdout
+
+
+@pytest.mark.parametrize("kind", BROKEN)
+def test_bad_text_is_one_clear_line_and_exit_code_2(corpus, kind):
+    break_corpus(corpus, kind)
+    for command in ("check", "prepare"):
+        done = run(command, corpus / "conf.yaml")
+        assert done.returncode == 2
+        assert done.stderr.count("\n") == 1, done.stderr
+        assert done.stderr.startswith("evenglot: ")
+        assert "train.glg-en" in done.stderr
+    assert not (corpus / "store").exists()
+
+
+def test_bad_configurations_are_a_line_each_and_exit_code_2(corpus):
+    done = run("prepare", corpus / "conf.yaml", "--set", "clean.emty=true", "--set", "seed=many")
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 2
+    assert "did you mean 'empty'" in done.stderr
+    assert run("prepare", corpus / "nowhere.yaml").returncode == 2
+    too_small = run("prepare", corpus / "conf.yaml", "--set", "vocabulary.size_other=12")
+    assert too_small.returncode == 2
+    assert "vocabulary: 12 pieces cannot hold" in too_small.stderr

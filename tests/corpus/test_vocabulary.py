@@ -1,0 +1,85 @@
+import numpy as np
+import pytest
+import sentencepiece
+from hypothesis import given
+from hypothesis import strategies as st
+
+from evenglot.balance.static import temperature
+from evenglot.corpus.read import CorpusError
+from evenglot.corpus.vocabulary import Text, balanced_sample, coverage, repetitions, train_vocabulary
+from tests.corpus.conftest import sentences
+
+TAGS = [">>por<<", ">>rus<<"]
+
+
+def load(model):
+    return sentencepiece.SentencePieceProcessor(model_proto=model)
+
+
+def text(language, size, kept=None):
+    kept = np.ones(size, dtype=bool) if kept is None else kept
+    return Text(language, "source", kept, [f"{language} {number}" for number in range(size)])
+
+
+def test_training_is_deterministic_and_gives_tags_their_own_pieces():
+    lines = list(sentences("por", 0, 300))
+    first, second = (train_vocabulary(lines, size=120, tags=TAGS) for _ in range(2))
+    assert first == second
+    model = load(first)
+    assert model.id_to_piece(list(range(5))) == ["</s>", "<unk>", "<pad>", *TAGS]
+    assert model.bos_id() == -1
+    assert all(model.is_control(model.piece_to_id(tag)) for tag in TAGS)
+
+
+@pytest.mark.parametrize("model", ["unigram", "bpe"])
+def test_both_kinds_encode_without_loss(model):
+    lines = list(sentences("rus", 0, 300))
+    processor = load(train_vocabulary(lines, size=150, tags=[], model=model))
+    assert [processor.decode(processor.encode(line)) for line in lines] == lines
+
+
+def test_impossible_sizes_are_refused_in_plain_words():
+    with pytest.raises(CorpusError, match="^vocabulary: 10 pieces cannot hold the text's"):
+        train_vocabulary(sentences("rus", 0, 50), size=10, tags=[])
+    with pytest.raises(CorpusError, match="^vocabulary: 9999 pieces are more than this text offers; ask for at most"):
+        train_vocabulary(sentences("rus", 0, 50), size=9999, tags=[], model="bpe")
+    assert len(load(train_vocabulary(sentences("rus", 0, 50), size=9999, tags=[]))) < 9999
+
+
+def test_coverage_tells_a_starved_language_from_a_served_one():
+    model = load(train_vocabulary(sentences("por", 0, 300), size=120, tags=[]))
+    served = coverage(model, list(sentences("por", 0, 50)))
+    assert (served.unknown, served.characters, served.starved) == (0, 1, False)
+    starved = coverage(model, list(sentences("rus", 0, 50)))
+    assert starved.unknown > 0.1
+    assert starved.characters < 0.5
+    assert starved.starved
+    assert coverage(model, []).pieces_per_word == 0
+
+
+@given(
+    st.lists(st.integers(1, 300), min_size=1, max_size=5), st.sampled_from([1.0, 5.0, np.inf]), st.integers(50, 1000)
+)
+def test_a_sample_balances_languages_and_repeats_no_sentence_more_than_needed(sizes, tau, most):
+    texts = [text(f"l{i}", size) for i, size in enumerate(sizes)]
+    sample = list(balanced_sample(texts, tau, most, seed=1))
+    assert len(sample) <= min(most, 1.5 * sum(sizes)) + len(sizes)
+    shares = temperature(sizes, tau)
+    for i, size in enumerate(sizes):
+        mine = [line for line in sample if line.startswith(f"l{i} ")]
+        assert abs(len(mine) - len(sample) * shares[i]) <= 2 + len(sizes)
+        times = [mine.count(line) for line in set(mine)]
+        assert max(times, default=0) <= -(-len(mine) // size)
+    assert sample == list(balanced_sample(texts, tau, most, seed=1))
+
+
+def test_only_kept_sentences_are_sampled():
+    kept = np.array([False, True] * 50)
+    assert set(balanced_sample([text("a", 100, kept)], 1.0, 1000, 1)) == {f"a {i}" for i in range(1, 100, 2)}
+
+
+@given(st.integers(1, 50), st.integers(0, 200))
+def test_repetitions_differ_by_at_most_one(size, wanted):
+    times = repetitions(size, wanted, [1, 2])
+    assert times.sum() == wanted
+    assert times.max() - times.min() <= 1
