@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -98,8 +99,14 @@ def _print_warnings(console: Console, warnings: list[str]) -> None:
         console.print(f"[yellow]warning[/] {warning}", highlight=False, soft_wrap=True)
 
 
+def _interrupted(*_: object) -> None:
+    print("evenglot: interrupted", file=sys.stderr)
+    sys.exit(130)
+
+
 def main() -> None:
-    """Run the command line; bad input is one clear line and exit code 2."""
+    """Run the command line. Bad input: a clear line for each mistake, exit code 2. Ctrl-C: exit code 130."""
+    signal.signal(signal.SIGINT, _interrupted)
     try:
         app()
     except (ValueError, OSError) as error:

@@ -1,3 +1,4 @@
+import signal
 import struct
 import subprocess
 import sys
@@ -19,7 +20,7 @@ def test_the_demo_prints_tables_that_fit_80_columns_and_saves_a_picture(tmp_path
     done = run("demo", "--out", "somewhere/new", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
-    assert max(map(len, lines)) <= 80
+    assert max(len(line) for line in lines if not line.startswith("Store: ")) <= 80
     assert "…" not in done.stdout
     erm, chi = (next(line for line in lines if line.startswith(f" {name}")) for name in ("ERM", "chi-IBR, rho"))
     assert erm.split()[-1] == "27.4"  # Russian: its share of the corpus
@@ -29,6 +30,19 @@ def test_the_demo_prints_tables_that_fit_80_columns_and_saves_a_picture(tmp_path
     assert png.startswith(b"\x89PNG")
     assert width > 1000
     assert height > 700
+
+
+def test_an_interrupt_ends_quietly_and_leaves_nothing(tmp_path):
+    command = [sys.executable, "-m", "evenglot", "demo", "--out", str(tmp_path / "out")]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    while "Training data" not in process.stdout.readline():  # then it prepares the store
+        pass
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate()
+    assert process.returncode == 130
+    assert errors == "evenglot: interrupted\n"
+    assert not (tmp_path / "out" / "store").exists()
 
 
 def test_bad_input_is_one_line_and_exit_code_2(tmp_path):
