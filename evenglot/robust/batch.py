@@ -34,8 +34,9 @@ def penalised_chi_square_weights(losses: ArrayLike, penalty: float) -> Vector:
     values = vector(losses, "losses")
     if number(penalty, "penalty", 0) == 0:
         return solvers.share_of_top(np.ones_like(values), values)
-    slope = np.full_like(values, 1 / (penalty * values.size))
-    return solvers.share(slope, values - values.max(), np.zeros_like(values), np.ones_like(values))[0]
+    m = values.size
+    x = np.maximum(difference(values, values.max(), penalty), -2.0 * m)  # m below the top the weight is 0 anyway
+    return solvers.share(np.full_like(x, 1 / m), x, np.zeros_like(x), np.ones_like(x))[0]
 
 
 def cvar_weights(losses: ArrayLike, alpha: float, penalty: float = 0.0) -> Vector:
@@ -44,18 +45,32 @@ def cvar_weights(losses: ArrayLike, alpha: float, penalty: float = 0.0) -> Vecto
     worst_share = CVaR(np.ones_like(values), alpha)
     if number(penalty, "penalty", 0) == 0:
         return worst_share.best_response(values)
-    return _capped_softmax(values / penalty, cap=min(1.0, 1 / (alpha * values.size)) if alpha > 0 else 1.0)
+    return _capped_softmax(values, penalty, cap=min(1.0, 1 / (alpha * values.size)) if alpha > 0 else 1.0)
 
 
-def _capped_softmax(x: Vector, cap: float) -> Vector:
-    """q_j = min(exp(x_j - t), cap) with sum 1: the largest ones are capped; how many, the sorted tails tell."""
-    order = np.argsort(-x, kind="stable")
-    weight = np.exp(x[order] - x[order[0]])
-    if weight.size * cap <= 1:
-        return np.full_like(x, 1 / x.size)
-    tail = np.cumsum(weight[::-1])[::-1]  # mass from j on; the smallest are added first, so nothing cancels
-    left = 1 - cap * np.arange(x.size)  # what remains when the first j are capped
-    capped = int(np.argmax((weight * left <= cap * tail) & (left > 0)))  # the first j that stays below its cap
-    q = np.empty_like(x)
-    q[order] = np.concatenate([np.full(capped, cap), weight[capped:] * (left[capped] / tail[capped])])
+def _capped_softmax(losses: Vector, penalty: float, cap: float) -> Vector:
+    """q_j = min(exp((loss_j - t) / penalty), cap) with sum 1. The largest are capped; bisection tells how many."""
+    order = np.argsort(-losses, kind="stable")
+    falling = losses[order]
+
+    def tail(j: int) -> Vector:  # weights from the j-th largest on, in units of the j-th, so that they never all vanish
+        return np.exp(difference(falling[j:], falling[j], penalty))
+
+    first, last = 0, losses.size - 1
+    while first < last:
+        middle = (first + last) // 2
+        if 1 - cap * middle <= cap * tail(middle).sum():  # it stays below its cap when all before it are capped
+            last = middle
+        else:
+            first = middle + 1
+    free = tail(first)
+    q = np.empty_like(losses)
+    q[order] = np.concatenate([np.full(first, cap), free * (max(0.0, 1 - cap * first) / free.sum())])
     return q
+
+
+def difference(losses: Vector, reference: float, penalty: float) -> Vector:
+    """(losses - reference) / penalty, at worst -inf. In halves, so that huge losses of both signs do not overflow."""
+    with np.errstate(over="ignore"):
+        x: Vector = 2 * ((losses / 2 - reference / 2) / penalty)
+    return x

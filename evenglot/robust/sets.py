@@ -28,6 +28,7 @@ from evenglot.robust import solvers
 from evenglot.robust.validate import Vector, distribution, number, vector
 
 TOLERANCE = 1e-9  # of `contains`: for rounding errors, not a widening of the set
+ROUNDING = 1e-12  # how far caps may stay below a sum of 1: answers sum to 1 this closely
 
 
 class UncertaintySet:
@@ -95,8 +96,8 @@ class Simplex(UncertaintySet):
     """All mixtures of n groups. The adversary picks the worst group: Group DRO. Every mixture has divergence 0."""
 
     def __init__(self, n: int) -> None:
-        if int(n) != n or n < 1:
-            raise ValueError(f"n: expected a number of groups, 1 or more, got {n!r}")
+        if number(n, "n", 1) != int(n):
+            raise ValueError(f"n: expected a whole number of groups, got {n!r}")
         super().__init__(np.ones(int(n)))
 
     def project(self, v: ArrayLike) -> Vector:
@@ -128,7 +129,7 @@ class KLBall(UncertaintySet):
         return solvers.kl_divergence(q, self.p)
 
     def _admits(self, q: Vector) -> bool:
-        return solvers.kl_divergence(q, self._p) <= self.rho + TOLERANCE
+        return solvers.kl_divergence(q, self._p) <= self.rho + TOLERANCE * (1 + self.rho)
 
 
 class BoundedSet(UncertaintySet):
@@ -143,7 +144,7 @@ class BoundedSet(UncertaintySet):
         self.floor = number(floor, "floor", 0, 1)
         self.upper = np.ones_like(self.p) if upper is None else np.clip(vector(upper, "upper", self.p.size), 0, 1)
         self._upper = self._admitted(self.upper)
-        if self._upper.sum() < 1 - TOLERANCE:
+        if self._upper.sum() < 1 - ROUNDING:
             raise ValueError(f"upper: the caps add up to {self._upper.sum():.6g}; a whole mixture needs 1 or more")
         self._lower = np.minimum(self.floor * self._p, self._upper)
 
@@ -194,7 +195,7 @@ class ChiSquareBall(BoundedSet):
         return solvers.chi_square_divergence(q, self.p)
 
     def _admits(self, q: Vector) -> bool:
-        return super()._admits(q) and solvers.chi_square_divergence(q, self._p) <= self.rho + TOLERANCE
+        return super()._admits(q) and solvers.chi_square_divergence(q, self._p) <= self.rho + TOLERANCE * (1 + self.rho)
 
 
 class CVaR(BoundedSet):
@@ -209,7 +210,7 @@ class CVaR(BoundedSet):
         if self.alpha > 0:
             with np.errstate(over="ignore"):
                 self._upper = np.minimum(self._upper, self._p / self.alpha)
-        if self._upper.sum() < 1 - TOLERANCE:
+        if self._upper.sum() < 1 - ROUNDING:
             room = self._upper.sum()
             raise ValueError(f"upper: with alpha = {self.alpha:g} the caps add up to {room:.6g}; a mixture needs 1")
         self._lower = np.minimum(self._lower, self._upper)

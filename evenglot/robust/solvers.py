@@ -35,21 +35,14 @@ def kl_divergence(q: Vector, p: Vector) -> float:
     return float(np.sum(q[used] * np.log(q[used] / p[used])))
 
 
-def below_top(v: Vector) -> Vector:
-    """v - max(v), divided by the spread: values in [-1, 0], ties kept exact, no overflow for any finite v.
+def scaled(v: Vector) -> Vector:
+    """v, divided by a power of two: values in [-1, 1], differences and ties kept exact, no overflow for any finite v.
 
-    Best responses do not change under v -> a v + b with a > 0. Subtracting the maximum is what keeps values 1e-12 apart
-    distinguishable: near the top that subtraction is exact.
+    Best responses do not change under v -> a v with a > 0.
     """
-    top = v.max()
-    with np.errstate(over="ignore"):
-        below: Vector = v - top
-    if below.min() == -np.inf:
-        below = v / 4 - top / 4
-    spread = -below.min()
-    if spread > 0:
-        below /= spread
-    return below
+    size = max(float(v.max()), -float(v.min()))
+    u: Vector = np.ldexp(v, -np.frexp(size)[1])
+    return u
 
 
 def share_of_top(p: Vector, v: Vector) -> Vector:
@@ -71,51 +64,66 @@ def chi_square_best_response(p: Vector, v: Vector, rho: float) -> Vector:
     answer, eta_A <= eta; so nothing is dropped wrongly, and the last A is that support. A round costs O(m). There are
     three to six on ordinary data; their number grows with the logarithm of the spread of p and v, not with m.
     """
-    u = below_top(v)
-    widen = 1 + 2 * rho
-    if rho == 0 or u.min() == 0:  # nothing may move, or nothing is gained by moving
+    if rho == 0 or v.min() == v.max():  # nothing may move, or nothing is gained by moving
         return p.copy()
-    if widen * p[u == 0].sum() >= 1:  # the ball reaches the vertex: the radius does not bind
+    top_mass = p[v == v.max()].sum()
+    if 2 * rho * top_mass >= 1 - top_mass:  # the ball reaches the vertex: the radius does not bind
         return share_of_top(p, v)
-    weight, active = p, None
+    weight, active, dropped, u = p, None, 0.0, scaled(v)
     while True:
         mass = weight.sum()
-        mean = weight @ u / mass
-        centred = u - mean
-        slack = widen * mass - 1
-        if slack <= 0:  # only by rounding: the ball touches this face in one point, q = p / p(A)
+        slack = 2 * rho * mass - dropped  # (1 + 2 rho) p(A) - 1, but with all its digits when rho is tiny
+        centred, spread = centre(u, weight)
+        if slack <= 0 or spread == 0:  # only by rounding: the ball touches this face in one point, q = p / p(A)
             break
-        eta = mean - np.sqrt(weight @ (centred * centred) / mass / slack)
-        kept = u > eta
+        reach = spread / np.sqrt(slack * mass)  # mean - eta
+        kept = centred > -reach
         if kept.all():
-            weight = weight * (u - eta)
+            weight = weight * (1 + centred / reach)
             break
+        dropped += weight[~kept].sum()
         active = np.flatnonzero(kept) if active is None else active[kept]
-        weight, u = weight[kept], u[kept]
-        u = u / -u.min()  # again in [-1, 0], so that squares of tiny gaps do not vanish
+        weight, u = weight[kept], scaled(u[kept])  # scaled again, so that squares of tiny gaps do not vanish
     q = weight / weight.sum()
     return q if active is None else scatter(q, active, p.size)
 
 
+def centre(u: Vector, weight: Vector) -> tuple[Vector, float]:
+    """u minus its weighted mean, and the root of the weighted sum of its squares, for |u| <= 1."""
+    mass = weight.sum()
+    centred = u - weight @ u / mass
+    squares = weight @ (centred * centred)
+    if squares < 1e-4 * mass:  # nearly all mass sits close together: measured from a value in there, no digits are lost
+        centred = u - u[np.abs(centred).argmin()]
+        centred -= weight @ centred / mass
+        squares = weight @ (centred * centred)
+    return centred, float(np.sqrt(squares))
+
+
 def kl_best_response(p: Vector, v: Vector, rho: float) -> Vector:
     """argmax <q, v> over the simplex with KL(q || p) <= rho, for p > 0: q_i ~ p_i exp(beta v_i) (section 4)."""
-    u = below_top(v)
-    if rho == 0 or u.min() == 0:
+    if rho == 0 or v.min() == v.max():
         return p.copy()
-    if rho >= -np.log(p[u == 0].sum()):
+    if rho >= -np.log(p[v == v.max()].sum()):
         return share_of_top(p, v)
-    centred = u - p @ u
+    u = scaled(v)
+    u = scaled(u - u.max())
+    centred, spread = centre(u, p)
+    log_p = np.log(p)
 
     def tilt(beta: float) -> tuple[float, float, Vector]:
-        q = p * np.exp(beta * u)
-        q /= q.sum()
+        shift = np.max(log_p + beta * u)  # the largest weight becomes 1, so that small ones do not vanish
+        weight = p * np.exp(beta * u - shift)
+        z = weight.sum()
+        q = weight / z
         if beta < 1:  # a small radius: around the mean, log Z keeps its digits
-            mean, log_z = q @ centred, np.log1p(p @ np.expm1(beta * centred))
+            x, log_z = centred, np.log1p(p @ np.expm1(beta * centred))
         else:
-            mean, log_z = q @ u, np.log(p @ np.exp(beta * u))
-        return float(beta * mean - log_z), float(beta * (q @ (centred - q @ centred) ** 2)), q
+            x, log_z = u, np.log(z) + shift
+        pull = np.sqrt(q) * beta * (x - q @ x)
+        return float(beta * (q @ x) - log_z), float(pull @ pull), q
 
-    return increasing_root(tilt, rho, start=float(np.sqrt(2 * rho / (p @ centred**2))))
+    return increasing_root(tilt, rho, start=float(np.sqrt(2 * rho)) / spread)
 
 
 def greedy_fill(p: Vector, v: Vector, lower: Vector, upper: Vector) -> Vector:
@@ -130,16 +138,15 @@ def greedy_fill(p: Vector, v: Vector, lower: Vector, upper: Vector) -> Vector:
     full, tied = v > v[cut], v == v[cut]
     q = np.where(full, upper, lower)
     q[tied] = 0
-    q[tied] = share(p[tied], np.zeros(int(tied.sum())), lower[tied], upper[tied], 1 - q.sum())[0]
+    q[tied] = share(p[tied], np.zeros(int(tied.sum())), lower[tied], upper[tied], total=1 - q.sum())[0]
     return q
 
 
 def boxed_chi_square_best_response(p: Vector, v: Vector, rho: float, lower: Vector, upper: Vector) -> Vector:
     """argmax <q, v> over the simplex with lower <= q <= upper and chi-square(q, p) <= rho, for p > 0 (section 2.4).
 
-    q_i = clip(p_i (s v_i - t), lower_i, upper_i): the slope s >= 0 spends the radius, the level t makes the sum 1. The
-    divergence grows with s. For a given pattern of clipped coordinates the s that spends the radius is a square root;
-    we search for the s whose pattern gives it back.
+    q_i = clip(p_i (s v_i - t), lower_i, upper_i): the slope s >= 0 spends the radius, the level t makes the sum 1. As
+    long as the same coordinates are clipped the divergence is a straight line in s^2, so Newton steps on s^2 are exact.
     """
     corner = greedy_fill(p, v, lower, upper)
     if chi_square_divergence(corner, p) <= rho:
@@ -147,38 +154,14 @@ def boxed_chi_square_best_response(p: Vector, v: Vector, rho: float, lower: Vect
     nearest = nearest_to_centre(p, lower, upper)
     if chi_square_divergence(nearest, p) >= rho:
         return nearest
-    u = below_top(v)
-    low, high = 0.0, np.inf
-    slope = 1.0
-    for _ in range(2000):  # some ten rounds on ordinary data; the bound only guards against a cycle of rounding errors
-        q, inside = share(p, slope * u, lower, upper)
-        if chi_square_divergence(q, p) <= rho:
-            low = slope
-        else:
-            high = slope
-        exact = _slope_for_pattern(p, u, rho, q, inside)
-        if exact is not None and low <= exact <= high:
-            answer, pattern = share(p, exact * u, lower, upper)
-            if (pattern == inside).all():
-                return answer
-        if high <= low * (1 + 4e-16):
-            break
-        if exact is None or not low < exact < high:
-            exact = 2 * slope if high == np.inf else slope / 16 if low == 0 else float(np.sqrt(low) * np.sqrt(high))
-        slope = exact
-    return share(p, low * u, lower, upper)[0]
+    u = scaled(v)
 
+    def tilt(slope: float) -> tuple[float, float, Vector]:
+        q, inside = share(p, u, lower, upper, slope)
+        spread = slope * centre(u[inside], p[inside])[1] if inside.any() else 0.0
+        return chi_square_divergence(q, p), spread * spread, q
 
-def _slope_for_pattern(p: Vector, u: Vector, rho: float, q: Vector, inside: Mask) -> float | None:
-    """The slope at which chi-square = rho if exactly the coordinates `inside` move; None if there is none."""
-    c, x = p[inside], u[inside]
-    if c.size == 0:
-        return None
-    mass, share_left = c.sum(), 1 - q[~inside].sum()
-    mean = c @ x / mass
-    spread = c @ (x - mean) ** 2
-    second = 1 + 2 * rho - np.sum(q[~inside] ** 2 / p[~inside]) - share_left**2 / mass
-    return float(np.sqrt(second / spread)) if second > 0 and spread > 0 else None
+    return increasing_root(tilt, rho, start=float(np.sqrt(2 * rho)) / max(centre(u, p)[1], 1e-150))
 
 
 def nearest_to_centre(p: Vector, lower: Vector, upper: Vector) -> Vector:
@@ -191,7 +174,7 @@ def nearest_to_centre(p: Vector, lower: Vector, upper: Vector) -> Vector:
 
 def boxed_projection(v: Vector, lower: Vector, upper: Vector) -> Vector:
     """The point nearest to v (Euclidean) in the simplex with lower <= q <= upper."""
-    return share(np.ones_like(v), v - v.max(), lower, upper)[0]
+    return share(np.full_like(v, 2.0), v / 2, lower, upper)[0]  # in halves: differences of huge values do not overflow
 
 
 def chi_square_projection(p: Vector, v: Vector, rho: float, lower: Vector, upper: Vector) -> Vector:
@@ -200,74 +183,98 @@ def chi_square_projection(p: Vector, v: Vector, rho: float, lower: Vector, upper
     q_i = clip(w_i (v_i - eta), lower_i, upper_i) with w_i = p_i / (p_i + lambda); eta makes the sum 1 and is exact for
     each lambda; the multiplier lambda >= 0 is the root of a decreasing function.
     """
-    x = v - v.max()
-    q = boxed_projection(x, lower, upper)
+    q = boxed_projection(v, lower, upper)
     if chi_square_divergence(q, p) <= rho:
         return q
-    if rho == 0:
-        return p.copy()
+    nearest = nearest_to_centre(p, lower, upper)
+    if chi_square_divergence(nearest, p) >= rho:
+        return nearest
+    x = v / 2
 
     def relax(ease: float) -> tuple[float, float, Vector]:  # ease = 1 / lambda, so that the divergence increases
-        weight = ease * p / (ease * p + 1)
-        q, inside = share(weight, x, lower, upper)
-        # d q / d ease on the moving coordinates; eta moves too, so that the sum stays 1
-        push = q / (ease * (ease * p + 1)) * inside
-        hold = weight * inside
-        move = push - hold * (push.sum() / hold.sum()) if hold.any() else push
-        return chi_square_divergence(q, p), float(np.sum((q / p - 1) * move)), q
+        slope = min(ease, 1.0)
+        c = 2 * max(ease, 1.0) * p / (ease * p + 1)  # 2 w / slope: it neither vanishes nor overflows
+        q, inside = share(c, x, lower, upper, slope)
+        if not inside.any():
+            return chi_square_divergence(q, p), 0.0, q
+        # d q / d log ease on the moving coordinates; the level moves too, so that the sum stays 1
+        hold, r, base, y = c[inside], q[inside], p[inside], x[inside]
+        push = hold * slope * (y - y.max()) - r * (ease * base / (ease * base + 1))
+        move = push - hold * (push.sum() / hold.sum())
+        return chi_square_divergence(q, p), float(np.sum((r / base - 1) * move)), q
 
-    return increasing_root(relax, rho, start=1.0)
+    size = float(np.abs(v).max()) or 1.0  # of v, and `spread` of v / size: for small ease, q = p (1 + ease (v - mean))
+    spread = max(centre(v / size, p)[1], 1e-150)
+    return increasing_root(relax, rho, start=min(max(float(np.sqrt(2 * rho)) / spread / size, 1e-300), 1e300))
 
 
 # ------------------------------------------------------------------------------------------------- shared parts
 
 
-def share(c: Vector, x: Vector, lower: Vector, upper: Vector, total: float = 1.0) -> tuple[Vector, Mask]:
-    """q_i = clip(c_i (x_i - t), lower_i, upper_i), the level t such that sum q = total; and which i are not clipped.
+def share(
+    c: Vector, x: Vector, lower: Vector, upper: Vector, slope: float = 1.0, total: float = 1.0
+) -> tuple[Vector, Mask]:
+    """q_i = clip(c_i (slope x_i - t), lower_i, upper_i), t such that sum q = total; and which i are not clipped."""
+    y = slope * x
+    q, inside, level = level_out(c, y, lower, upper, total)
+    for _ in range(3):
+        if abs(level) <= 16 / c.max() or not np.isfinite(level):
+            break
+        # The level is so large that c (y - level) has lost digits: measure x from its value next to the level.
+        y = slope * (x - x[np.abs(y - level).argmin()])
+        q, inside, level = level_out(c, y, lower, upper, total)
+    return q, inside
+
+
+def level_out(c: Vector, y: Vector, lower: Vector, upper: Vector, total: float) -> tuple[Vector, Mask, float]:
+    """q_i = clip(c_i (y_i - t), lower_i, upper_i), with t such that sum q = total; which i are not clipped; and t.
 
     The sum falls with t, in straight pieces between the 2m values of t at which a coordinate starts or stops being
     clipped. Find the piece by bisection over those sorted values, then solve its linear equation.
     """
-    leaves_top, hits_floor = x - upper / c, x - lower / c  # inside for leaves_top < t < hits_floor
-    edges = np.sort(np.concatenate([leaves_top[leaves_top > -np.inf], hits_floor]))
-    first, last = 0, edges.size  # the sum is >= total at edges[:first] and < total at edges[last:]
-    while first < last:
-        middle = (first + last) // 2
-        if np.clip(c * (x - edges[middle]), lower, upper).sum() >= total:
-            first = middle + 1
-        else:
-            last = middle
-    left = edges[first - 1] if first > 0 else -np.inf
-    right = edges[first] if first < edges.size else np.inf
+    reached = total - 1e-15  # what is missing by rounding only must not be piled onto a group of share 1e-300
+    with np.errstate(over="ignore"):  # infinity is as good as any number beyond a cap
+        leaves_top, hits_floor = y - upper / c, y - lower / c  # inside for leaves_top < t < hits_floor
+        edges = np.sort(np.concatenate([leaves_top[leaves_top > -np.inf], hits_floor]))
+        first, last = 0, edges.size  # the sum is reached at edges[:first], but not at edges[last:]
+        while first < last:
+            middle = (first + last) // 2
+            if np.clip(c * (y - edges[middle]), lower, upper).sum() >= reached:
+                first = middle + 1
+            else:
+                last = middle
+    left = float(edges[first - 1]) if first > 0 else -np.inf
+    right = float(edges[first]) if first < edges.size else np.inf
     inside = (leaves_top <= left) & (hits_floor >= right)
     q = np.where(hits_floor <= left, lower, upper)
-    if inside.any():
-        free = c[inside]
-        level = (free @ x[inside] + q[~inside].sum() - total) / free.sum()
-        q[inside] = np.clip(free * (x[inside] - level), lower[inside], upper[inside])
-    return q, inside
+    if not inside.any():  # then the sum is total, unless edges that differ were rounded to the same number
+        return q, inside, left if q.sum() < total else right
+    free, above = c[inside], y[inside] - right
+    step = (total - q[~inside].sum() - free @ above) / free.sum()  # right - t, in [0, right - left] but for rounding
+    step = min(max(float(step), 0.0), right - left)
+    q[inside] = np.clip(free * (above + step), lower[inside], upper[inside])
+    return q, inside, right - step
 
 
 def increasing_root(f: Callable[[float], tuple[float, float, Vector]], target: float, start: float) -> Vector:
     """The vector that f returns where its first value, increasing on x > 0, meets `target`.
 
-    f(x) gives (value, slope, vector). Newton steps on log value over log x (a straight line for small x, where our
-    divergences grow like x^2), inside a bracket that makes every step safe.
+    f(x) gives (value, d value / d log x, vector). Newton steps on x^2 (our divergences grow like x^2 for small x, and
+    some of them in straight pieces of x^2 everywhere), inside a bracket that is halved where Newton makes no progress.
     """
-    low, high = 0.0, np.inf
-    x = start
+    low, high, x, miss = 0.0, np.inf, start, np.inf
     for _ in range(400):  # ten or so; the bound only guards against a cycle of rounding errors
         value, slope, vector = f(x)
         if value <= target:
             low = x
         else:
             high = x
-        step = 0.0
-        if value > 0 and slope > 0:
-            step = x * float(np.exp(np.clip(np.log(target / value) * value / (x * slope), -50, 50)))
-        if abs(step - x) <= 1e-15 * x or high <= low * (1 + 4e-16):
+        growth = 1 + 2 * (target - value) / slope if 0 < slope < np.inf else 0.0
+        step = x * float(np.sqrt(growth)) if 0 < growth < np.inf else 0.0
+        last_miss, miss = miss, abs(value - target) / target
+        if miss <= 4e-16 or (miss <= 1e-12 and abs(step - x) <= 1e-15 * x) or high <= low * (1 + 4e-16) or x > 1e306:
             break
-        if not low < step < high:
+        if not low < step < high or miss > max(last_miss / 2, 1e-12):
             step = 16 * x if high == np.inf else x / 16 if low == 0 else float(np.sqrt(low) * np.sqrt(high))
         x = step
     return vector

@@ -35,6 +35,7 @@ def distribution(weights: ArrayLike, name: str = "p") -> Vector:
         raise ValueError(f"{name}: all values are 0; at least one group needs a positive share")
     array = array / largest  # first, so that sums of huge or tiny weights neither overflow nor vanish
     array /= array.sum()
+    array[array < np.finfo(np.float64).tiny] = 0  # their reciprocals would overflow
     array.flags.writeable = False
     return array
 
