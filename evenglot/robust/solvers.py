@@ -62,35 +62,37 @@ def chi_square_best_response(p: Vector, v: Vector, rho: float) -> Vector:
         eta_A = mean_A(v) - sqrt(var_A(v) / ((1 + 2 rho) p(A) - 1)).
     Start with A = everything and drop what lies at or below eta_A until nothing does. While A holds the support of the
     answer, eta_A <= eta; so nothing is dropped wrongly, and the last A is that support. A round costs O(m). There are
-    three to six on ordinary data; their number grows with the logarithm of the spread of p and v, not with m.
+    three to ten on ordinary data; their number grows with the logarithm of the spread of p and v, not with m.
     """
     if rho == 0 or v.min() == v.max():  # nothing may move, or nothing is gained by moving
         return p.copy()
     top_mass = p[v == v.max()].sum()
     if 2 * rho * top_mass >= 1 - top_mass:  # the ball reaches the vertex: the radius does not bind
         return share_of_top(p, v)
-    weight, active, dropped, u = p, None, 0.0, scaled(v)
+    weight, active, u = p, p.size, scaled(v)  # weight: p on A and 0 elsewhere; active: how many are in A
+    mass, dropped = p.sum(), 0.0
     while True:
-        mass = weight.sum()
         slack = 2 * rho * mass - dropped  # (1 + 2 rho) p(A) - 1, but with all its digits when rho is tiny
-        centred, spread = centre(u, weight)
+        centred, spread = centre(u, weight, mass)
+        if spread < 1e-100:  # squares of tiny gaps vanish: look closer, at A alone
+            u = scaled(np.where(weight > 0, u, 0.0))
+            centred, spread = centre(u, weight, mass)
         if slack <= 0 or spread == 0:  # only by rounding: the ball touches this face in one point, q = p / p(A)
-            break
+            return np.asarray(weight / mass)
         reach = spread / np.sqrt(slack * mass)  # mean - eta
-        kept = centred > -reach
-        if kept.all():
-            weight = weight * (1 + centred / reach)
-            break
-        dropped += weight[~kept].sum()
-        active = np.flatnonzero(kept) if active is None else active[kept]
-        weight, u = weight[kept], scaled(u[kept])  # scaled again, so that squares of tiny gaps do not vanish
-    q = weight / weight.sum()
-    return q if active is None else scatter(q, active, p.size)
+        kept = (centred > -reach) & (weight > 0)
+        left = int(np.count_nonzero(kept))
+        if left == active:
+            q: Vector = weight * np.maximum(1 + centred / reach, 0.0)  # in units of the mean: p of 1e-300 keep digits
+            q /= q.sum()
+            return q
+        rest = weight * kept
+        dropped += (weight - rest).sum()
+        weight, mass, active = rest, rest.sum(), left
 
 
-def centre(u: Vector, weight: Vector) -> tuple[Vector, float]:
-    """u minus its weighted mean, and the root of the weighted sum of its squares, for |u| <= 1."""
-    mass = weight.sum()
+def centre(u: Vector, weight: Vector, mass: float) -> tuple[Vector, float]:
+    """u minus its weighted mean, and the root of the weighted sum of its squares, for |u| <= 1 where weight > 0."""
     centred = u - weight @ u / mass
     squares = weight @ (centred * centred)
     if squares < 1e-4 * mass:  # nearly all mass sits close together: measured from a value in there, no digits are lost
@@ -108,7 +110,7 @@ def kl_best_response(p: Vector, v: Vector, rho: float) -> Vector:
         return share_of_top(p, v)
     u = scaled(v)
     u = scaled(u - u.max())
-    centred, spread = centre(u, p)
+    centred, spread = centre(u, p, 1.0)
     log_p = np.log(p)
 
     def tilt(beta: float) -> tuple[float, float, Vector]:
@@ -158,10 +160,10 @@ def boxed_chi_square_best_response(p: Vector, v: Vector, rho: float, lower: Vect
 
     def tilt(slope: float) -> tuple[float, float, Vector]:
         q, inside = share(p, u, lower, upper, slope)
-        spread = slope * centre(u[inside], p[inside])[1] if inside.any() else 0.0
+        spread = slope * centre(u[inside], p[inside], p[inside].sum())[1] if inside.any() else 0.0
         return chi_square_divergence(q, p), spread * spread, q
 
-    return increasing_root(tilt, rho, start=float(np.sqrt(2 * rho)) / max(centre(u, p)[1], 1e-150))
+    return increasing_root(tilt, rho, start=float(np.sqrt(2 * rho)) / max(centre(u, p, 1.0)[1], 1e-150))
 
 
 def nearest_to_centre(p: Vector, lower: Vector, upper: Vector) -> Vector:
@@ -204,7 +206,7 @@ def chi_square_projection(p: Vector, v: Vector, rho: float, lower: Vector, upper
         return chi_square_divergence(q, p), float(np.sum((r / base - 1) * move)), q
 
     size = float(np.abs(v).max()) or 1.0  # of v, and `spread` of v / size: for small ease, q = p (1 + ease (v - mean))
-    spread = max(centre(v / size, p)[1], 1e-150)
+    spread = max(centre(v / size, p, 1.0)[1], 1e-150)
     return increasing_root(relax, rho, start=min(max(float(np.sqrt(2 * rho)) / spread / size, 1e-300), 1e300))
 
 
