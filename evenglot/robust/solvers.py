@@ -145,7 +145,7 @@ def greedy_fill(p: Vector, v: Vector, lower: Vector, upper: Vector) -> Vector:
 
 
 def boxed_chi_square_best_response(p: Vector, v: Vector, rho: float, lower: Vector, upper: Vector) -> Vector:
-    """argmax <q, v> over the simplex with lower <= q <= upper and chi-square(q, p) <= rho, for p > 0 (section 2.4).
+    """argmax <q, v> over the simplex with lower <= q <= upper and chi-square(q, p) <= rho, for p > 0 (section 2.5).
 
     q_i = clip(p_i (s v_i - t), lower_i, upper_i): the slope s >= 0 spends the radius, the level t makes the sum 1. As
     long as the same coordinates are clipped the divergence is a straight line in s^2, so Newton steps on s^2 are exact.
