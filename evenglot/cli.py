@@ -66,14 +66,14 @@ def check(
     from evenglot.config import load_config
     from evenglot.corpus.check import check as check_data
     from evenglot.progress import Bars
-    from evenglot.report.data_tables import check_summary, check_table
+    from evenglot.report.data_tables import check_summary, check_tables
 
     result = check_data(load_config(config, overrides or ()), Bars())
     if as_json:
         typer.echo(json.dumps(result.as_json(), indent=1, ensure_ascii=False))
         return
     console = Console()
-    console.print(check_table(result))
+    console.print(*check_tables(result))
     console.print(check_summary(result), highlight=False)
     _print_warnings(console, result.warnings)
 
@@ -84,29 +84,30 @@ def prepare(config: ConfigFile, overrides: Overrides = None) -> None:
     from evenglot.config import load_config
     from evenglot.corpus.prepare import prepare as prepare_data
     from evenglot.progress import Bars
-    from evenglot.report.data_tables import store_table, vocabulary_table
+    from evenglot.report.data_tables import removed_table, store_table, vocabulary_table
 
     store = prepare_data(load_config(config, overrides or ()), Bars())
     console = Console()
-    console.print(store_table(store))
-    console.print(vocabulary_table(store))
+    tables = (store_table(store), removed_table(store), vocabulary_table(store))
+    console.print(*(part for part in tables if part is not None))
     _print_warnings(console, store.warnings)
-    console.print(f"Store: {store.folder}", highlight=False, soft_wrap=True)
+    console.print(f"Store: {store.folder}", highlight=False, soft_wrap=True, markup=False)
 
 
 def _print_warnings(console: Console, warnings: list[str]) -> None:
     for warning in warnings:
-        console.print(f"[yellow]warning[/] {warning}", highlight=False, soft_wrap=True)
-
-
-def _interrupted(*_: object) -> None:
-    print("evenglot: interrupted", file=sys.stderr)
-    sys.exit(130)
+        console.print("warning", style="yellow", end=" ")
+        console.print(warning, highlight=False, soft_wrap=True, markup=False)
 
 
 def main() -> None:
-    """Run the command line. Bad input: a clear line for each mistake, exit code 2. Ctrl-C: exit code 130."""
-    signal.signal(signal.SIGINT, _interrupted)
+    """Run the command line. Bad input: a clear line for each mistake, exit code 2.
+
+    Ctrl-C and a closed pipe end the process at once, also inside a library that does not listen to Python. Nothing is
+    lost by that: whatever we write is complete or absent.
+    """
+    for number in (signal.SIGINT, signal.SIGPIPE):
+        signal.signal(number, signal.SIG_DFL)
     try:
         app()
     except (ValueError, OSError) as error:

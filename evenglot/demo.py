@@ -14,7 +14,7 @@ from evenglot.corpus.check import check
 from evenglot.corpus.prepare import prepare
 from evenglot.corpus.recipes import recipe_config
 from evenglot.progress import Bars
-from evenglot.report.data_tables import check_table, store_table, vocabulary_table
+from evenglot.report.data_tables import check_tables, store_table, vocabulary_table
 from evenglot.report.figures import draw_mixtures
 from evenglot.report.tables import table
 from evenglot.simulate import Simulation, learning_curves, simulate
@@ -70,10 +70,10 @@ def prepare_demo_corpus(out: Path, console: Console) -> None:
         "`evenglot prepare`.\n",
         highlight=False,
     )
-    console.print(check_table(check(config, Bars())), "")
+    console.print(*check_tables(check(config, Bars())))
     store = prepare(config, Bars())
-    console.print(store_table(store), "", vocabulary_table(store))
-    console.print(f"Store: {store.folder}", highlight=False, soft_wrap=True)
+    console.print(store_table(store), vocabulary_table(store))
+    console.print(f"Store: {store.folder}", highlight=False, soft_wrap=True, markup=False)
 
 
 def dry_run(out: Path, console: Console, intervals: int = 20) -> None:

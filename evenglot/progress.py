@@ -30,6 +30,7 @@ class Bars:
             return
         columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn())
         with Progress(*columns, console=self.console) as bars:
+            self.console.show_cursor(True)  # a process that is killed must not leave the terminal without one
             task = bars.add_task(label, total=total)
             yield lambda amount: bars.advance(task, amount)
             bars.update(task, completed=total or 1, total=total or 1)

@@ -81,9 +81,9 @@ class Schedule(Balancer):
         if not points or min(points) != 0 or any(int(t) != t for t in points):
             raise ValueError("points: expected mixtures by interval number, the first of them at 0")
         self._times = sorted(points)
-        self._points = [points[t] for t in self._times]
+        self.points = [points[t] for t in self._times]
         self._interpolate = interpolate
-        super().__init__(groups, self._points[0])
+        super().__init__(groups, self.points[0])
         if len(points) > 1:
             self.cadence = "interval"
 
@@ -101,7 +101,7 @@ class Schedule(Balancer):
     def _at(self, interval: int) -> Vector:
         now = int(np.searchsorted(self._times, interval, side="right")) - 1
         if not self._interpolate or now == len(self._times) - 1:
-            return self._points[now]
+            return self.points[now]
         start, end = self._times[now], self._times[now + 1]
         way = (interval - start) / (end - start)
-        return (1 - way) * self._points[now] + way * self._points[now + 1]
+        return (1 - way) * self.points[now] + way * self.points[now + 1]

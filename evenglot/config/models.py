@@ -37,16 +37,19 @@ class CleanSettings(Section):
     max_piece_ratio: Annotated[Finite, Field(ge=1)] | None = None
 
 
+Pieces = Annotated[int, Field(ge=16, le=1_000_000)]
+
+
 class VocabularySettings(Section):
     """How text is cut into pieces."""
 
     kind: Literal["separate", "joint"] = "separate"
     model: Literal["unigram", "bpe"] = "unigram"
-    size_shared: Count = 10_000
-    size_other: Count = 30_000
-    size_joint: Count = 32_000
+    size_shared: Pieces = 10_000
+    size_other: Pieces = 30_000
+    size_joint: Pieces = 32_000
     tau: Annotated[float, Field(gt=0)] = 5.0
-    character_coverage: Annotated[float, Field(gt=0, le=1)] = 1.0
+    character_coverage: Annotated[float, Field(ge=0.98, le=1)] = 1.0
     sample: Count = 250_000
     seed: Seed = 1
 
@@ -56,7 +59,8 @@ class StoreSettings(Section):
 
     folder: FilePath = "store"
     valid_cap: Count | None = 800
-    threads: Literal[-1] | Count = -1
+    threads: Literal[-1] | Annotated[int, Field(ge=1, le=1024)] = -1
+    seed: Seed = 1
 
 
 class BatchSettings(Section):
@@ -90,6 +94,11 @@ class BalanceSettings(Section):
     def create(self, sizes: Mapping[str, float], tokens: Mapping[str, float] | None = None) -> Balancer:
         """The balancer for groups with these sizes in sentence pairs (and in target tokens)."""
         return create(self.strategy, sizes, tokens=tokens, p_unit=self.p_unit, **self.options)
+
+    def without_baseline_file(self) -> BalanceSettings:
+        """The same without the file of baselines, if one is named: an earlier run may still have to write it."""
+        named = isinstance(self.options.get("baseline"), str)
+        return self.model_copy(update={"baseline": None}) if named else self
 
     @model_validator(mode="before")
     @classmethod
@@ -197,9 +206,7 @@ class Config(Section):
     def _balance_faults(self) -> Faults:
         """Try the strategy on groups of equal size: what it refuses now, it would refuse after hours of preparation."""
         sizes = dict.fromkeys(self.data.groups.values(), 1e12)  # large: no limit on repetitions is out of reach
-        balance = self.balance
-        if isinstance(balance.options.get("baseline"), str):  # a file that an earlier run may still have to write
-            balance = balance.model_copy(update={"baseline": None})
+        balance = self.balance.without_baseline_file()
         try:
             balancer = balance.create(sizes, sizes)
         except (ValueError, ArithmeticError) as error:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import zlib
 from collections.abc import Callable, Iterable
@@ -17,6 +18,8 @@ from pathlib import Path
 from typing import Any
 
 META = "meta.json"
+FORMAT = 1  # of all files; artefacts of another format are made anew
+NAME = re.compile(r".+\.[0-9a-f]{16}(\.unfinished)?")  # of an artefact's folder
 
 
 class DamagedError(ValueError):
@@ -25,7 +28,7 @@ class DamagedError(ValueError):
 
 def key_of(*parts: Any) -> str:
     """A short hash of plain values: whatever an artefact depends on."""
-    return digest(json.dumps(parts, sort_keys=True, default=str).encode())
+    return digest(json.dumps([FORMAT, *parts], sort_keys=True).encode())
 
 
 def digest(content: bytes) -> str:
@@ -34,9 +37,9 @@ def digest(content: bytes) -> str:
 
 
 def fingerprint(path: Path) -> list[Any]:
-    """Changes when a file does: its path, size and time of change."""
+    """Changes when a file does: its name, size and time of change. Not its folder, so that a project can be moved."""
     status = path.stat()
-    return [str(path.resolve()), status.st_size, status.st_mtime_ns]
+    return [path.name, status.st_size, status.st_mtime_ns]
 
 
 def make(root: Path, name: str, key: str, build: Callable[[Path], dict[str, Any]]) -> Path:
@@ -67,7 +70,7 @@ def about(folder: Path) -> dict[str, Any]:
     """What `build` wanted to be remembered."""
     try:
         content: dict[str, Any] = json.loads((folder / META).read_text(encoding="utf-8"))["about"]
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise DamagedError(f"{folder}: incomplete or damaged; run `evenglot prepare` again") from error
     return content
 
@@ -80,7 +83,7 @@ def verify(folder: Path) -> None:
             file = folder / name
             if file.stat().st_size != size or checksum(file) != crc:
                 raise DamagedError(f"{file}: changed since it was written; run `evenglot prepare` again")
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         if isinstance(error, DamagedError):
             raise
         raise DamagedError(f"{folder}: incomplete or damaged; run `evenglot prepare` again") from error
@@ -95,14 +98,16 @@ def is_intact(folder: Path) -> bool:
     return True
 
 
-def remove_others(root: Path, wanted: Iterable[Path]) -> None:
-    """Delete all artefacts below `root` but these: what earlier settings left."""
+def remove_others(places: Iterable[Path], wanted: Iterable[Path]) -> None:
+    """Delete the artefacts in these folders but those wanted: what earlier settings and killed processes left.
+
+    Only folders that are named like an artefact are touched, and only directly in the places given.
+    """
     keep = {folder.resolve() for folder in wanted}
-    for meta in sorted(root.glob(f"**/{META}")):
-        if meta.parent.resolve() not in keep:
-            shutil.rmtree(meta.parent)
-    for unfinished in sorted(root.glob("**/*.unfinished")):
-        shutil.rmtree(unfinished, ignore_errors=True)
+    for place in places:
+        for folder in sorted(place.iterdir()) if place.is_dir() else []:
+            if folder.is_dir() and NAME.fullmatch(folder.name) and folder.resolve() not in keep:
+                shutil.rmtree(folder)
 
 
 def checksum(file: Path) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -10,11 +11,14 @@ import numpy as np
 from evenglot.balance import Balancer
 from evenglot.balance.best_response import ChiSquareResponse, CVaRResponse
 from evenglot.balance.loss_driven import LossDriven
+from evenglot.balance.released import ReleasedResponse
+from evenglot.balance.static import Schedule
+from evenglot.batches.draw import interval_counts, released_interval_counts
 from evenglot.config import Config
 from evenglot.corpus.clean import REASONS, Scan
-from evenglot.corpus.survey import Setting, read_setting, rules_of, scan_training
-from evenglot.directions import Direction, group_of
+from evenglot.corpus.survey import Surroundings, read_surroundings, rules_of, scan_training
 from evenglot.progress import Bars
+from evenglot.robust.validate import Vector
 
 CHARACTERS_PER_PIECE = 4.0  # typical of vocabularies of 8k to 32k pieces; the store will know better
 TOKENS_PER_SECOND = 4000  # of a tiny model on one CPU core, measured; a GPU does some fifty times as many
@@ -45,6 +49,7 @@ class Check:
     """Everything `evenglot check` has to say."""
 
     rows: list[Row]
+    rules: list[str]  # that remove pairs
     warnings: list[str]
 
     @property
@@ -59,65 +64,94 @@ class Check:
 
 def check(config: Config, bars: Bars) -> Check:
     """Read all text that the configuration names, and judge it."""
-    setting = read_setting(config)
-    scans = {direction: scan_training(config, direction, setting, bars) for direction in config.data.directions}
+    around = read_surroundings(config)
+    scans = {d.name: scan_training(config, d, around, bars) for d in config.data.directions}
     rules = rules_of(config)
-    kept = {direction.name: int(scan.kept(rules).sum()) for direction, scan in scans.items()}
-    balancer = config.balance.create(group_sizes(config, kept))
-    rows = [_row(config, direction, scan, setting, kept, balancer) for direction, scan in scans.items()]
-    return Check(rows, [warning for row in rows for warning in _warnings(row, rules)] + _overall(rows))
-
-
-def group_sizes(config: Config, pairs: dict[str, int]) -> dict[str, int]:
-    """Training pairs of each group, from those of each direction."""
-    sizes: dict[str, int] = {}
+    kept = {name: int(scan.kept(rules).sum()) for name, scan in scans.items()}
+    tokens = {name: _estimate_tokens(scan, kept[name]) for name, scan in scans.items()}
+    shown = _passes(config, kept, {name: target for name, (_, target) in tokens.items()})
+    rows = []
     for direction in config.data.directions:
-        group = group_of(direction, config.data.grouping)
-        sizes[group] = sizes.get(group, 0) + pairs[direction.name]
-    return sizes
+        name, scan = direction.name, scans[direction.name]
+        row = Row(
+            direction=name,
+            pairs=len(scan),
+            problems={reason: scan.count(reason) for reason in REASONS},
+            removed=scan.removed(rules),
+            kept=kept[name],
+            share=kept[name] / max(sum(kept.values()), 1),
+            passes=shown[config.data.groups[name]][0],
+            most_passes=shown[config.data.groups[name]][1],
+            valid=_held_out(around, name, "valid"),
+            test=_held_out(around, name, "test"),
+            scripts={code: sorted(around.scripts.get(code, ())) for code in (direction.src, direction.tgt)},
+            source_tokens=tokens[name][0],
+            target_tokens=tokens[name][1],
+        )
+        rows.append(row)
+    warnings = [warning for row in rows for warning in _warnings(row, rules, config)] + _overall(rows)
+    return Check(rows, rules, warnings)
 
 
-def most_passes(balancer: Balancer, group: str) -> float | None:
-    """How often in one epoch a strategy can show a group, were it far behind all others; None if it has no limit."""
+def _held_out(around: Surroundings, name: str, split: str) -> int | None:
+    usable = around.usable.get((name, split))
+    return None if usable is None else int(np.count_nonzero(usable))
+
+
+def _estimate_tokens(scan: Scan, kept: int) -> tuple[int, int]:
+    """Source and target tokens of the pairs that are kept, from the characters of all."""
+    part = kept / max(len(scan), 1)
+    source, target = (round(part * (count / CHARACTERS_PER_PIECE + len(scan))) for count in scan.characters)
+    return source, target
+
+
+def _passes(config: Config, kept: dict[str, int], tokens: dict[str, int]) -> dict[str, tuple[float, float | None]]:
+    """Of each group: passes over its corpora in the first epoch, and the most there can be in any epoch."""
+    sizes, group_tokens = dict.fromkeys(config.data.groups.values(), 0), dict.fromkeys(config.data.groups.values(), 0)
+    for name, group in config.data.groups.items():
+        sizes[group] += kept[name]
+        group_tokens[group] += tokens[name]
+    if not any(sizes.values()):
+        return dict.fromkeys(sizes, (0.0, 0.0))
+    balancer = config.balance.without_baseline_file().create(sizes, group_tokens)
+    sample = balancer.groups.vector(balancer.mixture.sample, "sample")
+    first = passes_over(balancer, sample, config.draw_options)
+    most = {group: most_passes(balancer, group, config.draw_options) for group in sizes}
+    return {group: (first[group], most[group]) for group in sizes}
+
+
+def passes_over(balancer: Balancer, sample: Vector, draw: Mapping[str, Any]) -> dict[str, float]:
+    """How often each group is shown in an interval that is drawn with these shares of sentence pairs."""
+    sizes = balancer.groups.sizes
+    if draw["rule"] == "released":
+        counts, left_over = released_interval_counts(sizes, sample, draw["max_scale_up"])
+        pairs = counts + left_over * sample
+    else:
+        pairs = interval_counts(sizes, sample, draw["pairs"]).astype(np.float64)
+    return balancer.groups.keyed(np.divide(pairs, sizes, out=np.zeros_like(sizes), where=sizes > 0))
+
+
+def most_passes(balancer: Balancer, group: str, draw: Mapping[str, Any]) -> float | None:
+    """How often an interval can show a group, were it far behind all others; None if the strategy has no limit."""
     groups = balancer.groups
-    position = groups.names.index(group)
-    q = groups.vector(balancer.q, "q")
-    if isinstance(balancer, LossDriven):
-        if not isinstance(balancer.rule, ChiSquareResponse | CVaRResponse):
+    mixtures = [groups.vector(balancer.q, "q")]
+    if isinstance(balancer, Schedule):
+        mixtures = balancer.points
+    elif isinstance(balancer, LossDriven):
+        if balancer.apply == "reweight":  # what is drawn stays as it is
+            mixtures = [groups.p]
+        elif isinstance(balancer.rule, ChiSquareResponse | CVaRResponse | ReleasedResponse):
+            behind = np.array([float(name == group) for name in groups.names])
+            caps = balancer.caps.upper(groups, np.zeros_like(behind), 0)
+            mixtures.append(balancer.rule.respond(mixtures[0], behind, caps))
+        else:
             return None
-        behind = np.zeros_like(q)
-        behind[position] = 1.0
-        q = balancer.rule.respond(q, behind, balancer.caps.upper(groups, np.zeros_like(q), 0))
     elif balancer.needs_gradients is not None:
         return None
-    return float(groups.sentence_shares(q)[position] * groups.sizes.sum() / groups.sizes[position])
+    return max(passes_over(balancer, groups.sentence_shares(q), draw)[group] for q in mixtures)
 
 
-def _row(
-    config: Config, direction: Direction, scan: Scan, setting: Setting, kept: dict[str, int], balancer: Balancer
-) -> Row:
-    group = group_of(direction, config.data.grouping)
-    size, total = kept[direction.name], sum(kept.values())
-    group_size = balancer.groups.sizes[balancer.groups.names.index(group)]
-    part = size / max(len(scan), 1)  # of the text, which tokens are estimated from
-    return Row(
-        direction=direction.name,
-        pairs=len(scan),
-        problems={reason: scan.count(reason) for reason in REASONS},
-        removed=scan.removed(rules_of(config)),
-        kept=size,
-        share=size / total,
-        passes=float(balancer.mixture.sample[group] * total / group_size) if group_size else 0.0,
-        most_passes=most_passes(balancer, group) if group_size else 0.0,
-        valid=setting.held_out_pairs.get((direction.name, "valid")),
-        test=setting.held_out_pairs.get((direction.name, "test")),
-        scripts={language: sorted(setting.scripts.get(language, ())) for language in (direction.src, direction.tgt)},
-        source_tokens=round(part * (scan.characters[0] / CHARACTERS_PER_PIECE + len(scan))),
-        target_tokens=round(part * (scan.characters[1] / CHARACTERS_PER_PIECE + len(scan))),
-    )
-
-
-def _warnings(row: Row, rules: list[str]) -> list[str]:
+def _warnings(row: Row, rules: list[str], config: Config) -> list[str]:
     """What a person should know of a direction, with what to do about it."""
     found = []
 
@@ -145,7 +179,8 @@ def _warnings(row: Row, rules: list[str]) -> list[str]:
             warn(f"{language} is written in {' and '.join(scripts)}; is this one language?")
     if 0 < row.kept < SMALL and (row.most_passes is None or row.most_passes > 3):
         times = "without limit" if row.most_passes is None else f"up to {row.most_passes:.0f} times an epoch"
-        warn(f"only {row.kept:,} pairs, shown {times}: likely to be memorised; consider balance.max_passes")
+        advice = "balance.max_passes" if "max_passes" in config.balance.options else "a smaller tau or UniMax"
+        warn(f"only {row.kept:,} pairs, shown {times}: likely to be memorised; consider {advice}")
     if row.valid is None:
         warn("no validation set: early stopping and model choice will ignore it")
     return found

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from evenglot.corpus.read import Pair
 
-# In the order in which a pair that breaks several rules is counted. The last two are found after segmentation.
+# In the order in which a pair that breaks several rules is counted.
 REASONS = {
     "invalid_utf8": "a side is not UTF-8",
     "empty": "a side is empty",
@@ -49,7 +49,6 @@ class Scan:
 
     flags: Flags
     characters: tuple[int, int]
-    words: tuple[int, int]
 
     def __len__(self) -> int:
         return len(self.flags)
@@ -87,7 +86,7 @@ def scan(
 ) -> Scan:
     """Look through a corpus once, in memory of a few bytes a pair."""
     flags, keys, ratios = array("H"), array("Q"), array("f")  # 14 bytes a pair, where lists would take 80
-    characters, words = [0, 0], [0, 0]
+    characters = [0, 0]
     source_script, target_script = (scripts.get(language, frozenset()) for language in languages)
     held_source, held_target = (held_out.sentences(language) for language in languages)
     bit = {reason: int(flag) for reason, flag in FLAG.items()}
@@ -101,8 +100,6 @@ def scan(
         source_words, target_words = source.count(" ") + 1, target.count(" ") + 1
         characters[0] += len(source)
         characters[1] += len(target)
-        words[0] += source_words
-        words[1] += target_words
         found = 0
         if not source or not target:
             found |= bit["empty"]
@@ -120,7 +117,7 @@ def scan(
     result = np.array(flags)
     result[repeated(np.array(keys))] |= FLAG["duplicate"]
     result[unusual(np.array(ratios), limits.max_ratio)] |= FLAG["ratio"]
-    return Scan(result, (characters[0], characters[1]), (words[0], words[1]))
+    return Scan(result, (characters[0], characters[1]))
 
 
 def repeated(keys: NDArray[np.uint64]) -> NDArray[np.bool_]:
@@ -165,7 +162,9 @@ class HeldOut:
 
 
 def sentence_key(sentence: str) -> int:
-    """64 bits that are the same for sentences that differ only in case and white space."""
+    """64 bits that are the same for sentences that differ only in case, white space and the encoding of characters."""
+    if not sentence.isascii():
+        sentence = unicodedata.normalize("NFKC", sentence)  # as SentencePiece does
     return _hash(" ".join(sentence.casefold().split()))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import shutil
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass
@@ -15,21 +16,24 @@ import numpy as np
 import sentencepiece
 
 from evenglot import __version__
+from evenglot.batches.draw import generator
 from evenglot.config import Config
-from evenglot.config.data import SPLITS
+from evenglot.config.data import SPLITS, Split
 from evenglot.corpus import artefacts
 from evenglot.corpus.artefacts import DamagedError, fingerprint, key_of
-from evenglot.corpus.clean import Scan
+from evenglot.corpus.clean import REASONS, Scan
 from evenglot.corpus.read import CorpusError, Pair
-from evenglot.corpus.store import MANIFEST, SIDES, VERSION, SequenceWriter, Store, open_store
+from evenglot.corpus.store import LOCK, SIDES, SequenceWriter, Store, open_store, write_manifest
 from evenglot.corpus.survey import (
     Files,
-    Setting,
+    Mask,
+    Surroundings,
     limits_of,
     pairs_of,
-    read_setting,
+    read_surroundings,
     rules_of,
     scan_training,
+    select,
     size_on_disk,
     training_files,
 )
@@ -38,58 +42,68 @@ from evenglot.directions import Direction, tag, tag_kind
 from evenglot.progress import Bars
 
 CHUNK = 10_000  # pairs encoded at a time: SentencePiece's threads share them
-SHORTEST, LONGEST, UNBALANCED = "no_pieces", "too_many_pieces", "piece_ratio"  # found only after segmentation
+PLACES = ("scan", "train", "valid", "valid_full", "test")  # folders of artefacts; vocabularies stand beside them
 
 
 def prepare(config: Config, bars: Bars) -> Store:
     """Make the store that a configuration describes. What is there already, made from the same, is not made again."""
     root = Path(config.store.folder)
-    is_new = not root.exists()
     root.mkdir(parents=True, exist_ok=True)
-    try:
-        with _only_one(root):
+    if not (root / LOCK).exists() and any(root.iterdir()):
+        raise CorpusError(f"{root}: not empty, and not a store; give store.folder a folder of its own")
+    with _only_one(root):
+        is_new = [path.name for path in root.iterdir()] == [LOCK]
+        try:
             return _prepare(config, root, bars)
-    except BaseException:
-        if is_new and not (root / MANIFEST).exists():
-            shutil.rmtree(root, ignore_errors=True)  # nothing was finished, so nothing is left lying about
-        raise
+        except CorpusError:  # bad text: of a new store nothing is left lying about. Interrupted work is kept.
+            if is_new:
+                shutil.rmtree(root)
+            raise
 
 
 def _prepare(config: Config, root: Path, bars: Bars) -> Store:
     settings = _settings(config)
-    if (finished := _finished(root, settings)) is not None:
-        return finished
-    setting = read_setting(config)
-    scans = {d.name: _scan(config, root, d, setting, bars) for d in config.data.directions}
+    store = _finished(root, settings)
+    if store is None:
+        content = _make(config, root, bars)
+        config.save(root / "config.yaml")
+        write_manifest(root, {"settings": settings, "made_by": f"evenglot {__version__}", **content})
+        store = open_store(root, verify=False)
+    artefacts.remove_others((root, *(root / place for place in PLACES)), store.artefacts)
+    return store
+
+
+def _make(config: Config, root: Path, bars: Bars) -> dict[str, Any]:
+    """Make or find every part of the store; what the manifest says of them."""
+    around = read_surroundings(config)
+    scans = {d.name: _scan(config, root, d, around, bars) for d in config.data.directions}
     vocabulary = _vocabulary(config, root, scans, bars)
     used = [*(folder for folder, _ in scans.values()), vocabulary]
     rows: dict[str, dict[str, Any]] = {}
     for direction in config.data.directions:
         rows[direction.name] = {}
-        for split, files, chosen in _splits(config, direction, scans[direction.name][1], setting):
-            folder = _encode(config, root, direction, split, files, chosen, vocabulary, bars)
-            rows[direction.name][split] = {"artefact": str(folder.relative_to(root)), **artefacts.about(folder)}
+        for part in _parts(config, direction, scans[direction.name][1], around):
+            folder = _encode(config, root, direction, part, vocabulary, bars)
+            row = artefacts.about(folder)
+            row["removed"] = part.removed | row["removed"]
+            if row["pairs"] == 0:
+                raise CorpusError(f"{part.files[0].path}: no pair is left of {part.name}; relax `clean`")
+            rows[direction.name][part.name] = {"artefact": str(folder.relative_to(root)), **row}
             used.append(folder)
-        rows[direction.name]["train"]["cleaned"] = scans[direction.name][1].removed(rules_of(config))
-    manifest = {
-        "version": VERSION,
-        "made_by": f"evenglot {__version__}",
-        "settings": settings,
+    return {
         "vocabulary": {"artefact": str(vocabulary.relative_to(root)), **artefacts.about(vocabulary)},
         "directions": rows,
+        "artefacts": [str(folder.relative_to(root)) for folder in used],
     }
-    artefacts.write_json(root / MANIFEST, manifest)
-    config.save(root / "config.yaml")
-    artefacts.remove_others(root, used)
-    return open_store(root, verify=False)
 
 
 def _settings(config: Config) -> str:
-    """The hash of all that the store depends on: settings, and files as they are now."""
+    """The hash of all that the content of a store depends on: settings, and files as they are now."""
     splits = ((direction, split) for direction in config.data.directions for split in SPLITS)
     files = [found for direction, split in splits if (found := config.data.files(direction, split)) is not None]
-    parts = config.model_dump(include={"data", "clean", "vocabulary", "store", "seed"}, by_alias=True)
-    return key_of(VERSION, parts, [_identity(found) for found in files])
+    parts = config.model_dump(include={"data", "clean", "vocabulary", "store"}, by_alias=True)
+    parts["store"] = {key: value for key, value in parts["store"].items() if key not in ("folder", "threads")}
+    return key_of(parts, [_identity(found) for found in files])
 
 
 def _finished(root: Path, settings: str) -> Store | None:
@@ -104,7 +118,7 @@ def _finished(root: Path, settings: str) -> Store | None:
 @contextmanager
 def _only_one(root: Path) -> Iterator[None]:
     """Two processes must not write one store."""
-    with (root / ".lock").open("a") as lock:
+    with (root / LOCK).open("a") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
@@ -115,21 +129,21 @@ def _only_one(root: Path) -> Iterator[None]:
 # ------------------------------------------------------------------------------------------------------ clean
 
 
-def _scan(config: Config, root: Path, direction: Direction, setting: Setting, bars: Bars) -> tuple[Path, Scan]:
+def _scan(config: Config, root: Path, direction: Direction, around: Surroundings, bars: Bars) -> tuple[Path, Scan]:
     """Flags of all training pairs of a direction, as an artefact."""
     files = training_files(config, direction)
-    scripts = {language: sorted(setting.scripts.get(language, ())) for language in (direction.src, direction.tgt)}
-    key = key_of(_identity(files), setting.held_out.fingerprint(), asdict(limits_of(config)), scripts)
+    scripts = {language: sorted(around.scripts.get(language, ())) for language in (direction.src, direction.tgt)}
+    judged_by = [around.held_out.fingerprint(), asdict(limits_of(config)), scripts, config.data.invalid_utf8]
+    key = key_of(_identity(files), list(REASONS), *judged_by)
 
     def build(folder: Path) -> dict[str, Any]:
-        result = scan_training(config, direction, setting, bars)
-        result.flags.tofile(folder / "flags")
-        return {"characters": result.characters, "words": result.words}
+        result = scan_training(config, direction, around, bars)
+        (folder / "flags").write_bytes(result.flags.tobytes())
+        return {"characters": result.characters}
 
     folder = artefacts.make(root / "scan", direction.name, key, build)
-    about = artefacts.about(folder)
     flags = np.fromfile(folder / "flags", dtype=np.uint16)
-    return folder, Scan(flags, tuple(about["characters"]), tuple(about["words"]))
+    return folder, Scan(flags, tuple(artefacts.about(folder)["characters"]))
 
 
 def _identity(files: Files) -> list[Any]:
@@ -141,23 +155,25 @@ def _identity(files: Files) -> list[Any]:
 
 def _vocabulary(config: Config, root: Path, scans: dict[str, tuple[Path, Scan]], bars: Bars) -> Path:
     """Source and target vocabularies, as an artefact that also says how they serve each language."""
-    directions, rules = config.data.directions, rules_of(config)
-    texts = []
+    directions = config.data.directions
+    texts, learnt_from = [], {}
     for direction in directions:
-        kept = scans[direction.name][1].kept(rules)
+        files = training_files(config, direction)
+        kept = scans[direction.name][1].kept(rules_of(config))
         if not kept.any():
-            raise CorpusError(f"{direction.name}: cleaning leaves no training pair; see `evenglot check`")
+            raise CorpusError(f"{files[0].path}: cleaning leaves no training pair; see `evenglot check`")
+        learnt_from[direction.name] = [_identity(files), _digest(kept)]
         for position, language in enumerate((direction.src, direction.tgt)):
             texts.append(Text(language, SIDES[position], kept, _Sentences(config, direction, position)))
-    scanned = {name: folder.name for name, (folder, _) in scans.items()}
-    key = key_of(config.vocabulary.model_dump(), scanned, rules)
+    key = key_of(config.vocabulary.model_dump(), learnt_from)
 
     def build(folder: Path) -> dict[str, Any]:
         with bars.task("learning vocabularies", None):
             models, about = learn_vocabularies(texts, config.vocabulary, _tags(directions))
         for side, model in models.items():
             (folder / f"{side}.model").write_bytes(model)
-        return {**about, "tags": _tags(directions), "tag_side": tag_kind(directions)}
+        hashes = {side: artefacts.digest(model) for side, model in models.items()}
+        return {**about, "hash": hashes, "tags": _tags(directions), "tag_side": tag_kind(directions)}
 
     return artefacts.make(root, "vocabulary", key, build)
 
@@ -171,7 +187,7 @@ class _Sentences:
     position: int
 
     def __iter__(self) -> Iterator[str]:
-        for pair in pairs_of(self.config, training_files(self.config, self.direction)):
+        for pair in pairs_of(self.config, training_files(self.config, self.direction), "train"):
             yield pair[self.position] if pair is not None else ""
 
 
@@ -180,117 +196,122 @@ def _tags(directions: Iterable[Direction]) -> list[str]:
     return sorted({tag(direction, tag_kind(directions)) for direction in directions})
 
 
+def _digest(mask: Mask) -> str:
+    return artefacts.digest(np.packbits(mask).tobytes())
+
+
 # ------------------------------------------------------------------------------------------------------ store
 
 
-def _splits(
-    config: Config, direction: Direction, scan: Scan, setting: Setting
-) -> Iterator[tuple[str, Files, np.ndarray | None]]:
-    """Each split of a direction: its files and which of their pairs to take (None: all)."""
-    yield "train", training_files(config, direction), scan.kept(rules_of(config))
+@dataclass(frozen=True, eq=False)
+class Part:
+    """A split to be encoded: from which files, which of their pairs, and what segmentation may not exceed."""
+
+    name: str
+    split: Split
+    files: Files
+    chosen: Mask | None  # None: all
+    limits: PieceLimits
+    removed: dict[str, int]
+
+
+@dataclass(frozen=True)
+class PieceLimits:
+    """How many pieces the sides of a pair may have; by default any number."""
+
+    shortest: int = 0
+    longest: float = float("inf")
+    ratio: float = float("inf")
+
+    def broken_by(self, source: int, target: int) -> str | None:
+        """The reason to leave out a pair with so many pieces, if there is one."""
+        longer, shorter = max(source, target), min(source, target)
+        if shorter < self.shortest:
+            return "too_few_pieces"
+        if longer > self.longest:
+            return "too_many_pieces"
+        return "piece_ratio" if longer > self.ratio * shorter else None
+
+
+def _parts(config: Config, direction: Direction, scan: Scan, around: Surroundings) -> Iterator[Part]:
+    """Training pairs cleaned; validation pairs capped, and all that are not empty; the test set whole."""
+    clean, rules = config.clean, rules_of(config)
+    ratio = clean.max_piece_ratio or float("inf")
+    limits = PieceLimits(clean.min_pieces, clean.max_pieces, ratio)
+    train = training_files(config, direction)
+    yield Part("train", "train", train, scan.kept(rules), limits, scan.removed(rules))
     if (valid := config.data.files(direction, "valid")) is not None:
-        yield "valid", valid, _capped(setting.held_out_pairs[direction.name, "valid"], config, direction)
-        yield "valid_full", valid, None
+        usable = around.usable[direction.name, "valid"]
+        empty = {"empty": int(np.count_nonzero(~usable))}
+        short = PieceLimits(longest=clean.max_pieces)
+        yield Part("valid", "valid", valid, _capped(usable, config, direction), short, {})
+        yield Part("valid_full", "valid", valid, usable, PieceLimits(), empty)
     if (test := config.data.files(direction, "test")) is not None:
-        yield "test", test, None
+        yield Part("test", "test", test, None, PieceLimits(), {})
 
 
-def _capped(pairs: int, config: Config, direction: Direction) -> np.ndarray | None:
-    """A random choice of validation pairs, the same whenever it is made; None if all fit under the cap."""
+def _capped(usable: Mask, config: Config, direction: Direction) -> Mask:
+    """A random choice of the usable validation pairs, the same whenever it is made; all of them if they are few."""
     cap = config.store.valid_cap
-    if cap is None or pairs <= cap:
-        return None
-    words = [config.seed, *direction.name.encode()]
-    generator = np.random.Generator(np.random.PCG64(np.random.SeedSequence(words)))
-    chosen = np.zeros(pairs, dtype=bool)
-    chosen[generator.choice(pairs, cap, replace=False)] = True
+    if cap is None or np.count_nonzero(usable) <= cap:
+        return usable
+    chosen = np.zeros_like(usable)
+    draw = generator(config.store.seed, "valid_cap", direction.name)
+    chosen[draw.choice(np.flatnonzero(usable), cap, replace=False)] = True
     return chosen
 
 
-def _encode(
-    config: Config,
-    root: Path,
-    direction: Direction,
-    split: str,
-    files: Files,
-    chosen: np.ndarray | None,
-    vocabulary: Path,
-    bars: Bars,
-) -> Path:
-    """Token ids of a direction and split, as an artefact."""
-    limits = {} if split == "test" else config.clean.model_dump(include={"max_pieces", "min_pieces", "max_piece_ratio"})
-    selection = None if chosen is None else artefacts.digest(np.packbits(chosen).tobytes())
+def _encode(config: Config, root: Path, direction: Direction, part: Part, vocabulary: Path, bars: Bars) -> Path:
+    """Token ids of a part of a direction, as an artefact."""
+    files, chosen = part.files, part.chosen
+    selection = None if chosen is None else _digest(chosen)
+    limits = [part.limits.shortest, str(part.limits.longest), str(part.limits.ratio)]
     key = key_of(_identity(files), selection, limits, vocabulary.name, direction.name)
-    about = artefacts.about(vocabulary)
 
     def build(folder: Path) -> dict[str, Any]:
-        encoder = _Encoder(folder, vocabulary, about, direction, limits, config.store.threads)
-        with bars.task(f"encoding {split} {direction.name}", size_on_disk(files)) as advance:
-            pairs: Iterator[Pair | None] = pairs_of(config, files, advance)
-            if chosen is not None:
-                pairs = compress(pairs, chosen)
-            encoder.write(pairs, keep_text=split != "train")
+        encoder = _Encoder(folder, vocabulary, direction, part.limits, config.store.threads)
+        with bars.task(f"encoding {part.name} {direction.name}", size_on_disk(files)) as advance:
+            pairs = pairs_of(config, files, part.split, advance)
+            wanted = pairs if chosen is None else select(pairs, chosen, files)
+            encoder.write((pair for pair in wanted if pair is not None), keep_text=part.split != "train")
         return encoder.close()
 
-    return artefacts.make(root / split, direction.name, key, build)
+    return artefacts.make(root / part.name, direction.name, key, build)
 
 
 class _Encoder:
-    """Sentence pairs -> files of ids (and text), without those that segmentation shows to be too long."""
+    """Sentence pairs -> files of ids (and text), without those that segmentation shows to be out of limits."""
 
-    def __init__(
-        self,
-        folder: Path,
-        vocabulary: Path,
-        about: dict[str, Any],
-        direction: Direction,
-        limits: dict[str, Any],
-        threads: int,
-    ) -> None:
+    def __init__(self, folder: Path, vocabulary: Path, direction: Direction, limits: PieceLimits, threads: int) -> None:
+        about = artefacts.about(vocabulary)
         self._models = [sentencepiece.SentencePieceProcessor(model_file=str(vocabulary / f"{s}.model")) for s in SIDES]
         self._writers = [SequenceWriter(folder, side, np.dtype(about["dtype"][side])) for side in SIDES]
         self._tag = self._models[0].piece_to_id(tag(direction, about["tag_side"]))
         self._folder, self._limits, self._threads = folder, limits, threads
+        self._removed: Counter[str] = Counter()
         self._pairs = 0
-        self.removed = {"invalid_utf8": 0, SHORTEST: 0, LONGEST: 0, UNBALANCED: 0}
 
-    def write(self, pairs: Iterator[Pair | None], keep_text: bool) -> None:
+    def write(self, pairs: Iterator[Pair], keep_text: bool) -> None:
         """Encode everything, chunk by chunk."""
-        texts = [(self._folder / f"{s}.txt").open("wb") if keep_text else nullcontext() for s in SIDES]
+        texts = [(self._folder / f"{side}.txt").open("wb") if keep_text else nullcontext() for side in SIDES]
         with texts[0] as source_text, texts[1] as target_text:
             while chunk := list(islice(pairs, CHUNK)):
-                known = [pair for pair in chunk if pair is not None]
-                self.removed["invalid_utf8"] += len(chunk) - len(known)
                 sources, targets = (
-                    model.encode([pair[side] for pair in known], num_threads=self._threads)
+                    model.encode([pair[side] for pair in chunk], num_threads=self._threads)
                     for side, model in enumerate(self._models)
                 )
-                fits = [self._fits(len(s), len(t)) for s, t in zip(sources, targets, strict=True)]
+                reasons = [self._limits.broken_by(len(s), len(t)) for s, t in zip(sources, targets, strict=True)]
+                fits = [reason is None for reason in reasons]
+                self._removed.update(reason for reason in reasons if reason is not None)
+                self._pairs += sum(fits)
                 self._writers[0].append([[self._tag, *ids, EOS] for ids in compress(sources, fits)])
                 self._writers[1].append([[*ids, EOS] for ids in compress(targets, fits)])
-                self._pairs += sum(fits)
                 if source_text is not None and target_text is not None:
-                    for source, target in compress(known, fits):
+                    for source, target in compress(chunk, fits):
                         source_text.write(source.encode() + b"\n")
                         target_text.write(target.encode() + b"\n")
 
     def close(self) -> dict[str, Any]:
         """Finish the files; what was written?"""
         source, target = (writer.close() for writer in self._writers)
-        return {"pairs": self._pairs, "source_tokens": source, "target_tokens": target, "removed": self.removed}
-
-    def _fits(self, source: int, target: int) -> bool:
-        if not self._limits:  # test sets are translated whole
-            return True
-        longest, shortest = max(source, target), min(source, target)
-        ratio = self._limits["max_piece_ratio"]
-        if shortest < max(self._limits["min_pieces"], 1):
-            reason = SHORTEST
-        elif longest > self._limits["max_pieces"]:
-            reason = LONGEST
-        elif ratio is not None and longest > ratio * shortest:
-            reason = UNBALANCED
-        else:
-            return True
-        self.removed[reason] += 1
-        return False
+        return {"pairs": self._pairs, "source_tokens": source, "target_tokens": target, "removed": dict(self._removed)}

@@ -15,6 +15,7 @@ from typing import BinaryIO, cast
 
 CHUNK = 1 << 20
 LONGEST_LINE = 1 << 20  # bytes; text has no such sentences, binary files and lost line ends do
+ZSTD_CHUNK = 1 << 11  # a chunk can become 30,000 times as long
 BOM = b"\xef\xbb\xbf"
 
 Pair = tuple[str, str]
@@ -52,7 +53,7 @@ def _unpack_zstd(file: BinaryIO) -> Iterator[bytes]:
 
     frame, in_frame = zstandard.ZstdDecompressor().decompressobj(), False
     try:
-        while data := file.read(CHUNK // 8):
+        while data := file.read(ZSTD_CHUNK):
             while data:
                 yield frame.decompress(data)
                 data, in_frame = frame.unused_data, not frame.eof
@@ -85,9 +86,8 @@ def read_lines(path: Path, on_read: Advance | None = None) -> Iterator[bytes]:
             *lines, rest = (rest + chunk).split(b"\n")
             for line in lines:
                 number += 1
-                yield line if number > 1 else line.removeprefix(BOM)
-            if len(rest) > LONGEST_LINE:
-                raise CorpusError(f"{path}:{number + 1}: a line of more than {LONGEST_LINE:,} bytes; is this text?")
+                yield _not_endless(line, path, number) if number > 1 else line.removeprefix(BOM)
+            _not_endless(rest, path, number + 1)
     except FileNotFoundError as error:
         raise CorpusError(f"{path}: no such file") from error
     except (OSError, EOFError, zlib.error) as error:  # gzip's own errors are OSErrors
@@ -95,6 +95,12 @@ def read_lines(path: Path, on_read: Advance | None = None) -> Iterator[bytes]:
     rest = rest if number else rest.removeprefix(BOM)
     if rest:
         yield rest
+
+
+def _not_endless(line: bytes, path: Path, number: int) -> bytes:
+    if len(line) > LONGEST_LINE:
+        raise CorpusError(f"{path}:{number}: a line of more than {LONGEST_LINE:,} bytes; is this text?")
+    return line
 
 
 def _reason(error: BaseException) -> str:

@@ -18,35 +18,36 @@ import numpy as np
 import sentencepiece
 
 from evenglot.corpus import artefacts
-from evenglot.corpus.artefacts import DamagedError
+from evenglot.corpus.artefacts import DamagedError, key_of
 from evenglot.corpus.sequences import Ids, ParallelSequences, Sequences
 from evenglot.corpus.vocabulary import Coverage
 
 MANIFEST = "manifest.json"
-VERSION = 1
+LOCK = ".lock"  # also the sign that a folder is ours to write in
 SIDES = ("source", "target")
 
 
 class SequenceWriter:
-    """Appends sentences of ids to two files, in memory that does not grow with them (but for 8 bytes a sentence)."""
+    """Appends sentences of ids to two files; in memory it keeps their lengths only."""
 
     def __init__(self, folder: Path, side: str, dtype: type[np.unsignedinteger[Any]]) -> None:
         self._ids = (folder / f"{side}.ids").open("wb")
         self._offsets_path = folder / f"{side}.offsets"
         self._dtype = dtype
-        self._lengths: list[np.ndarray] = []
+        self._lengths = [np.zeros(1, dtype=np.int64)]
 
     def append(self, sentences: list[list[int]]) -> None:
         """Write these sentences."""
         self._lengths.append(np.array([len(sentence) for sentence in sentences], dtype=np.int64))
-        np.array([piece for sentence in sentences for piece in sentence], dtype=self._dtype).tofile(self._ids)
+        pieces = np.array([piece for sentence in sentences for piece in sentence], dtype=self._dtype)
+        self._ids.write(pieces.tobytes())  # not `tofile`, which does not notice when the disk is full
 
     def close(self) -> int:
         """Write the offsets; how many ids in all?"""
         self._ids.close()
-        lengths = np.concatenate([np.zeros(1, dtype=np.int64), *self._lengths])
-        np.cumsum(lengths).tofile(self._offsets_path)
-        return int(lengths.sum())
+        offsets = np.cumsum(np.concatenate(self._lengths))
+        self._offsets_path.write_bytes(offsets.tobytes())
+        return int(offsets[-1])
 
 
 def read_sequences(folder: Path, side: str, dtype: str) -> Sequences:
@@ -80,12 +81,18 @@ class Store:
         return {name: row["train"]["target_tokens"] for name, row in self.manifest["directions"].items()}
 
     @property
+    def artefacts(self) -> list[Path]:
+        """The folders of everything that belongs to it."""
+        return [self.folder / name for name in self.manifest["artefacts"]]
+
+    @property
     def warnings(self) -> list[str]:
         """Languages that the vocabulary serves badly."""
-        starved = [name for name, row in self.manifest["vocabulary"]["coverage"].items() if Coverage(**row).starved]
+        vocabulary = self.manifest["vocabulary"]
+        starved = [language for language, row in vocabulary["coverage"].items() if Coverage(**row).starved]
         return [
-            f"{name}: the vocabulary lacks characters or words of it; raise character_coverage or the size"
-            for name in starved
+            f"{language}: the vocabulary knows too little of it; more pieces, a larger sample or tau would help"
+            for language in starved
         ]
 
     def splits(self, direction: str) -> tuple[str, ...]:
@@ -112,24 +119,27 @@ class Store:
         return self.folder / str(self.manifest["directions"][direction][split]["artefact"])
 
 
+def write_manifest(root: Path, content: dict[str, Any]) -> None:
+    """Write the manifest with a checksum of itself: from then on the store is finished."""
+    artefacts.write_json(root / MANIFEST, {**content, "checksum": key_of(content)})
+
+
 def open_store(folder: Path, verify: bool = True) -> Store:
     """Open a store for reading; what is missing, damaged or half-written is said, not used."""
-    path = Path(folder) / MANIFEST
-    if not path.exists():
-        raise DamagedError(f"{folder}: not a finished store (no {MANIFEST}); run `evenglot prepare`")
+    root = Path(folder)
+    if not (root / MANIFEST).exists():
+        raise DamagedError(f"{root}: not a finished store (no {MANIFEST}); run `evenglot prepare`")
     try:
-        manifest = json.loads(path.read_text(encoding="utf-8"))
-        if manifest["version"] != VERSION:
-            raise DamagedError(f"{path}: written by another version; run `evenglot prepare` again")
-        rows = [split for row in manifest["directions"].values() for split in row.values()]
-        folders = [path.parent / manifest["vocabulary"]["artefact"], *(path.parent / row["artefact"] for row in rows)]
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        if isinstance(error, DamagedError):
-            raise
-        raise DamagedError(f"{path}: damaged; run `evenglot prepare` again") from error
-    for artefact in folders:
+        content = json.loads((root / MANIFEST).read_text(encoding="utf-8"))
+        intact = content.pop("checksum") == key_of(content)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise DamagedError(f"{root / MANIFEST}: damaged; run `evenglot prepare` again") from error
+    if not intact:
+        raise DamagedError(f"{root / MANIFEST}: damaged, or of another version; run `evenglot prepare` again")
+    store = Store(root, content)
+    for artefact in store.artefacts:
         if verify:
             artefacts.verify(artefact)
         elif not artefact.exists():
             raise DamagedError(f"{artefact}: missing; run `evenglot prepare` again")
-    return Store(path.parent, manifest)
+    return store

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
 
 from evenglot.config import Config
 from evenglot.config.data import Split
@@ -17,49 +21,52 @@ HELD_OUT_SPLITS: tuple[Split, ...] = ("valid", "test")
 SCRIPT_SAMPLE = 1000  # pairs of each corpus that show in which script a language is written
 
 Files = tuple[TextFile, TextFile]
+Mask = NDArray[np.bool_]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, eq=False)
-class Setting:
+class Surroundings:
     """What must be known before training text can be judged: the held-out sentences, and scripts by language."""
 
     held_out: HeldOut
-    held_out_pairs: dict[tuple[str, str], int]  # of each direction and split
+    usable: dict[tuple[str, str], Mask]  # which pairs of a direction and held-out split are readable and not empty
     scripts: dict[str, frozenset[str]]
 
 
-def read_setting(config: Config) -> Setting:
+def read_surroundings(config: Config) -> Surroundings:
     """Read all validation and test sets, and the beginning of each training corpus."""
     held_out = HeldOut()
-    counts: dict[tuple[str, str], int] = {}
+    usable: dict[tuple[str, str], Mask] = {}
     samples: dict[str, list[str]] = {}
     for direction in config.data.directions:
         for split in HELD_OUT_SPLITS:
             if (files := config.data.files(direction, split)) is None:
                 continue
-            counts[direction.name, split] = 0
-            for pair in pairs_of(config, files):
+            good = []
+            for pair in pairs_of(config, files, split):
+                good.append(pair is not None and all(pair))
                 if pair is not None:
-                    counts[direction.name, split] += 1
                     held_out.add(direction.src, pair[0])
                     held_out.add(direction.tgt, pair[1])
-            if counts[direction.name, split] == 0:
+            if not any(good):
                 raise CorpusError(f"{files[0].path}: empty; leave `{split}` out of the configuration if there is none")
-        for pair in islice(pairs_of(config, training_files(config, direction)), SCRIPT_SAMPLE):
+            usable[direction.name, split] = np.array(good)
+        for pair in islice(pairs_of(config, training_files(config, direction), "train"), SCRIPT_SAMPLE):
             if pair is not None:
                 samples.setdefault(direction.src, []).append(pair[0])
                 samples.setdefault(direction.tgt, []).append(pair[1])
     scripts = {language: main_scripts(sentences) for language, sentences in samples.items()}
-    return Setting(held_out, counts, scripts)
+    return Surroundings(held_out, usable, scripts)
 
 
-def scan_training(config: Config, direction: Direction, setting: Setting, bars: Bars) -> Scan:
+def scan_training(config: Config, direction: Direction, around: Surroundings, bars: Bars) -> Scan:
     """Judge every training pair of a direction."""
     files = training_files(config, direction)
     with bars.task(f"reading {direction.name}", size_on_disk(files)) as advance:
-        pairs = pairs_of(config, files, advance)
+        pairs = pairs_of(config, files, "train", advance)
         languages = (direction.src, direction.tgt)
-        result = scan(pairs, languages, setting.held_out, setting.scripts, limits_of(config))
+        result = scan(pairs, languages, around.held_out, around.scripts, limits_of(config))
     if len(result) == 0:
         raise CorpusError(f"{files[0].path}: empty; there is nothing to train {direction.name} on")
     return result
@@ -94,10 +101,23 @@ def rules_of(config: Config) -> list[str]:
     return [rule for rule, on in wanted.items() if on]
 
 
-def pairs_of(config: Config, files: Files, on_read: Advance | None = None) -> Iterator[Pair | None]:
-    """The pairs of a corpus; a line that is not UTF-8 is an error, or None if the configuration says `drop`."""
+def pairs_of(config: Config, files: Files, split: Split, on_read: Advance | None = None) -> Iterator[Pair | None]:
+    """The pairs of a corpus; a line that is not UTF-8 is an error, or None if the configuration says `drop`.
+
+    In a test set it is always an error: whoever compares scores must know that the sets are the same.
+    """
     pairs = read_pairs(*files, on_read)
-    return pairs if config.data.invalid_utf8 == "drop" else reject_invalid(pairs, *files)
+    return pairs if config.data.invalid_utf8 == "drop" and split != "test" else reject_invalid(pairs, *files)
+
+
+def select(items: Iterable[T], chosen: Mask, files: Files) -> Iterator[T]:
+    """Those items whose turn it is; an error if the text is not as long as it was when it was judged."""
+    try:
+        yield from (item for item, wanted in zip(items, chosen.tolist(), strict=True) if wanted)
+    except ValueError as error:
+        if "zip()" not in str(error):
+            raise
+        raise CorpusError(f"{files[0].path}: changed while it was being read; run the command again") from error
 
 
 def size_on_disk(files: Files) -> int:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
-from itertools import compress, islice
+from itertools import chain, compress, islice
 from typing import Any, Literal
 
 import numpy as np
@@ -15,12 +15,13 @@ import sentencepiece
 from numpy.typing import NDArray
 
 from evenglot.balance.static import temperature
+from evenglot.batches.draw import generator
 from evenglot.config import VocabularySettings
 from evenglot.corpus.read import CorpusError
 
 EOS, UNK, PAD = 0, 1, 2  # the same in every vocabulary, so that source and target can be exported together
 TRAINING_THREADS = 4  # fixed: SentencePiece's sums, and so its pieces, depend on it; machines must not differ
-COVERAGE_SAMPLE = 2000  # sentences of a language on which the vocabulary is judged
+COVERAGE_SAMPLE = 2000  # sentences of a corpus on which the vocabulary is judged
 MAX_OVERSAMPLING = 1.5  # how much longer than the corpus a resampled text may get (as in the paper's scripts)
 
 
@@ -35,7 +36,7 @@ def train_vocabulary(
     """A SentencePiece model, as the bytes of its file. Ids: </s> 0, <unk> 1, <pad> 2, then the tags, then pieces.
 
     Tags are control symbols: text that happens to contain one is not taken for it. A unigram vocabulary gets smaller
-    than `size` where the text has no more pieces to offer.
+    than `size` where the text has no more pieces to offer. Sentences of more than 4 KB are not learnt from.
     """
     file = io.BytesIO()
     try:
@@ -51,7 +52,6 @@ def train_vocabulary(
             bos_id=-1,
             control_symbols=list(tags),
             hard_vocab_limit=model == "bpe",
-            max_sentence_length=1 << 20,
             num_threads=TRAINING_THREADS,
             minloglevel=2,
         )
@@ -76,11 +76,14 @@ class Coverage:
     unknown: float  # share of pieces that are <unk>
     pieces_per_word: float
     characters: float  # share of the different characters that the vocabulary knows
+    piece_length: float  # characters in a piece
+    alphabet: int  # different characters
 
     @property
     def starved(self) -> bool:
-        """Would a person call this bad?"""
-        return self.unknown > 0.001 or self.characters < 0.95
+        """Would a person call this bad? Scripts of many characters have short pieces by nature."""
+        spelt_out = self.piece_length < 1.5 and self.alphabet < 300
+        return self.unknown > 0.001 or self.characters < 0.95 or spelt_out
 
 
 def coverage(model: sentencepiece.SentencePieceProcessor, sentences: Sequence[str]) -> Coverage:
@@ -91,10 +94,13 @@ def coverage(model: sentencepiece.SentencePieceProcessor, sentences: Sequence[st
     words = sum(len(sentence.split()) for sentence in sentences)
     alphabet = set("".join(model.normalize(list(sentences)))) - {" ", "▁"}
     known = sum(not model.is_unknown(model.piece_to_id(character)) for character in alphabet)
+    letters = sum(len(sentence.replace(" ", "")) for sentence in sentences)
     return Coverage(
         unknown=unknown / max(pieces, 1),
         pieces_per_word=pieces / max(words, 1),
         characters=known / max(len(alphabet), 1),
+        piece_length=letters / max(pieces, 1),
+        alphabet=len(alphabet),
     )
 
 
@@ -140,9 +146,9 @@ def learn_vocabularies(
                 models[side] = learn(own, settings.size_other, settings.tau)
     processors = {side: sentencepiece.SentencePieceProcessor(model_proto=model) for side, model in models.items()}
     served: dict[str, dict[str, float]] = {}
-    for text in texts:
-        sample = list(islice(text, COVERAGE_SAMPLE))
-        served.setdefault(f"{text.language} ({text.side})", asdict(coverage(processors[text.side], sample)))
+    for language, side in dict.fromkeys((text.language, text.side) for text in texts):
+        mine = [islice(text, COVERAGE_SAMPLE) for text in texts if (text.language, text.side) == (language, side)]
+        served[f"{language} ({side})"] = asdict(coverage(processors[side], list(chain(*mine))))
     about = {
         "kind": settings.kind,
         "pieces": {side: len(processor) for side, processor in processors.items()},
@@ -153,7 +159,7 @@ def learn_vocabularies(
 
 
 def _learn(texts: Sequence[Text], size: int, tau: float, *, settings: VocabularySettings, tags: Sequence[str]) -> bytes:
-    sample = balanced_sample(texts, tau, settings.sample, settings.seed)
+    sample = list(balanced_sample(texts, tau, settings.sample, settings.seed))  # read before SentencePiece starts
     return train_vocabulary(
         sample, size=size, tags=tags, model=settings.model, character_coverage=settings.character_coverage
     )
@@ -171,16 +177,14 @@ def balanced_sample(texts: Sequence[Text], tau: float, most: int, seed: int) -> 
     total = min(most, MAX_OVERSAMPLING * sum(sizes.values()), sizes[largest] / shares[largest])
     for number, text in enumerate(texts):
         wanted = round(total * shares[text.language] * len(text) / sizes[text.language])
-        times = repetitions(len(text), wanted, [seed, number])
-        for sentence, count in zip(text, times.tolist(), strict=True):
-            for _ in range(count):
-                yield sentence
+        times = repetitions(len(text), wanted, generator(seed, "vocabulary", number))
+        for time in range(int(times.max())):  # time by time: SentencePiece is slow on a sentence repeated at once
+            yield from compress(text, times > time)
 
 
-def repetitions(size: int, wanted: int, seed: Sequence[int]) -> NDArray[np.int64]:
+def repetitions(size: int, wanted: int, random: np.random.Generator) -> NDArray[np.int64]:
     """How often each of `size` sentences stands in a sample of `wanted`: all equally often, and some once more."""
     whole, rest = divmod(wanted, size)
     times = np.full(size, whole, dtype=np.int64)
-    generator = np.random.Generator(np.random.PCG64(np.random.SeedSequence(list(seed))))
-    times[generator.choice(size, rest, replace=False)] += 1
+    times[random.choice(size, rest, replace=False)] += 1
     return times

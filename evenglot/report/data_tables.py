@@ -20,22 +20,26 @@ PROBLEMS = {  # short names for narrow columns
 }
 
 
-def check_table(check: Check) -> Table:
-    """One row a direction: pairs, problems of each kind, what is left and how often it will be shown."""
-    found = [reason for reason in PROBLEMS if any(row.problems[reason] for row in check.rows)]
-    rows = {row.direction: _cells(row, found) for row in sorted(check.rows, key=lambda row: -row.kept)}
-    kept = sum(row.kept for row in check.rows)
-    total = {reason: sum(row.problems[reason] for row in check.rows) for reason in found}
-    pairs = sum(row.pairs for row in check.rows)
-    rows["all"] = [f"{pairs:,}", *(_count(total[reason]) for reason in found), f"{kept:,}", "100", "", ""]
-    columns = ["pairs", *(PROBLEMS[reason] for reason in found), "kept", "p %", "passes", "at most"]
-    return table("Training data, and what is wrong with it", rows, columns)
+def check_tables(check: Check) -> list[Table]:
+    """What there is to train on; and, if anything is wrong with it, how many pairs each rule objects to."""
+    by_size = sorted(check.rows, key=lambda row: -row.kept)
+    rows = {row.direction: _cells(row) for row in by_size}
+    pairs, kept = sum(row.pairs for row in by_size), sum(row.kept for row in by_size)
+    rows["all"] = [f"{pairs:,}", f"{kept:,}", "100", "", "", f"{check.epoch_tokens:,}", "", ""]
+    columns = ["pairs", "kept", "p %", "passes", "at most", "tokens", "valid", "test"]
+    tables = [table("Training data", rows, columns)]
+    found = [reason for reason in PROBLEMS if any(row.problems[reason] for row in by_size)]
+    if found:
+        problems = {row.direction: [_count(row.problems[reason]) for reason in found] for row in by_size}
+        problems["removed?"] = ["yes" if reason in check.rules else "no" for reason in found]
+        tables.append(table("Pairs with problems", problems, [PROBLEMS[reason] for reason in found]))
+    return tables
 
 
-def _cells(row: Row, found: list[str]) -> list[str]:
+def _cells(row: Row) -> list[str]:
     most = "no limit" if row.most_passes is None else f"{row.most_passes:.1f}"
-    problems = [_count(row.problems[reason]) for reason in found]
-    return [f"{row.pairs:,}", *problems, f"{row.kept:,}", f"{100 * row.share:.1f}", f"{row.passes:.1f}", most]
+    share, held_out = f"{100 * row.share:.1f}", [_count(row.valid or 0), _count(row.test or 0)]
+    return [f"{row.pairs:,}", f"{row.kept:,}", share, f"{row.passes:.1f}", most, f"{row.target_tokens:,}", *held_out]
 
 
 def _count(number: int) -> str:
@@ -49,7 +53,8 @@ def check_summary(check: Check) -> str:
     return (
         f"One epoch is about {check.epoch_tokens / 1e6:,.2f} million target tokens (estimated from characters): "
         f"{time} for a tiny model on one CPU core.\n"
-        "passes: over each corpus in the first epoch; at most: what the strategy can ask for in any epoch."
+        "passes: over each corpus in the first epoch; at most: what the strategy can ask for in any epoch; "
+        "tokens: target tokens, estimated."
     )
 
 
@@ -59,7 +64,7 @@ def store_table(store: Store) -> Table:
     for name in sorted(store.directions, key=lambda name: -store.sizes[name]):
         splits = store.manifest["directions"][name]
         train = splits["train"]
-        removed = sum(train["removed"].values()) + sum(train["cleaned"].values())
+        removed = sum(train["removed"].values())
         rows[name] = [
             f"{train['pairs']:,}",
             _count(removed),
@@ -69,6 +74,20 @@ def store_table(store: Store) -> Table:
         ]
     columns = ["pairs", "removed", "source tokens", "target tokens", "valid", "test"]
     return table("The store", rows, columns)
+
+
+def removed_table(store: Store) -> Table | None:
+    """How many pairs were left out of each set, and why; None if all are there."""
+    rows = {
+        f"{name} {split}": row["removed"]
+        for name, splits in store.manifest["directions"].items()
+        for split, row in splits.items()
+        if any(row["removed"].values())
+    }
+    reasons = sorted({reason for row in rows.values() for reason, count in row.items() if count})
+    cells = {name: [_count(row.get(reason, 0)) for reason in reasons] for name, row in rows.items()}
+    headings = [PROBLEMS.get(reason, reason.replace("_", " ")) for reason in reasons]
+    return table("Pairs left out", cells, headings) if rows else None
 
 
 def vocabulary_table(store: Store) -> Table:

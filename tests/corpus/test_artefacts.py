@@ -55,11 +55,17 @@ def test_damage_is_noticed_and_mended(tmp_path, damage):
 
 
 def test_leftovers_of_other_settings_and_of_killed_processes_are_removed(tmp_path):
-    old, new = (make(tmp_path / "train", "corpus", key, build(key)) for key in ("old", "new"))
-    (tmp_path / "train" / "corpus.next.unfinished").mkdir()
-    remove_others(tmp_path, [new])
-    assert [path.name for path in (tmp_path / "train").iterdir()] == ["corpus.new"]
+    place = tmp_path / "train"
+    old, new = (make(place, "corpus", key_of(name), build(name)) for name in ("old", "new"))
+    (place / f"corpus.{key_of('next')}.unfinished").mkdir()
+    mine = [place / "mine" / "meta.json", place / "notes.unfinished" / "meta.json", tmp_path / "meta.json"]
+    for path in mine:
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("{}")
+    remove_others([place, tmp_path / "absent"], [new])
+    assert sorted(path.name for path in place.iterdir()) == sorted([new.name, "mine", "notes.unfinished"])
     assert not old.exists()
+    assert all(path.exists() for path in mine)  # what is not ours is not touched
 
 
 def test_keys_depend_on_content_only():

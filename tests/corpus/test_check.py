@@ -44,17 +44,28 @@ def test_passes_follow_the_strategy(configure):
         return [row.passes, row.most_passes]
 
     assert of_galician("balance={strategy: proportional}") == pytest.approx([1, 1])
-    assert of_galician("balance={strategy: uniform}") == pytest.approx([460 / 3 / 40, 460 / 3 / 40])
+    assert of_galician("balance={strategy: uniform}") == pytest.approx(
+        [154 / 40, 154 / 40]
+    )  # a third of 460, rounded up
     assert of_galician("balance={strategy: chi-ibr, max_upsample: 4}") == pytest.approx([1, 4])
-    assert of_galician("balance={strategy: group-dro}")[1] is None
+    assert of_galician("balance={strategy: group-dro}") == pytest.approx([1, 1])  # it reweights
+    assert of_galician("balance={strategy: uniform}", "batches.epoch_size=46") == pytest.approx([16 / 40, 16 / 40])
+    assert of_galician("balance={strategy: uniform}", "batches.oversample=released")[0] == pytest.approx(230 / 40)
+    in_tokens = of_galician("balance={strategy: chi-ibr, p_unit: tokens, baseline: later.json}")
+    assert in_tokens[0] == pytest.approx(1, rel=0.1)
     assert of_galician("data.grouping=target") == pytest.approx([1, 1])  # one group: there is nothing to choose
 
 
 def test_the_most_a_strategy_can_ask_for_is_its_own_bound():
     sizes = {"a": 50, "b": 950}
-    assert most_passes(create("cvar-ibr", sizes, alpha=0.25), "a") == pytest.approx(4)
-    assert most_passes(create("chi-ibr", sizes, max_upsample=9, max_ratio=3), "a") == pytest.approx(3)
-    assert most_passes(create("multidds", sizes), "a") is None
+    draw = {"rule": "cycle", "pairs": None}
+    assert most_passes(create("cvar-ibr", sizes, alpha=0.25), "a", draw) == pytest.approx(4)
+    assert most_passes(create("chi-ibr", sizes, max_upsample=9, max_ratio=3), "a", draw) == pytest.approx(3)
+    assert most_passes(create("schedule", sizes, points={0: "data", 9: "uniform"}), "a", draw) == pytest.approx(10)
+    assert most_passes(create("chi-ibr", sizes, preset="released-wmt"), "a", draw) > 3
+    assert most_passes(create("cvar-pd", sizes, alpha=0.25), "a", draw) == pytest.approx(1)  # reweights
+    assert most_passes(create("group-dro", sizes, apply="resample"), "a", draw) is None
+    assert most_passes(create("multidds", sizes), "a", draw) is None
 
 
 def test_warnings_say_what_to_do(configure, corpus):
@@ -101,6 +112,6 @@ def test_bad_configurations_are_a_line_each_and_exit_code_2(corpus):
     assert done.stderr.count("\n") == 2
     assert "did you mean 'empty'" in done.stderr
     assert run("prepare", corpus / "nowhere.yaml").returncode == 2
-    too_small = run("prepare", corpus / "conf.yaml", "--set", "vocabulary.size_other=12")
+    too_small = run("prepare", corpus / "conf.yaml", "--set", "vocabulary.size_other=16")
     assert too_small.returncode == 2
-    assert "vocabulary: 12 pieces cannot hold" in too_small.stderr
+    assert "vocabulary: 16 pieces cannot hold" in too_small.stderr
