@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -85,6 +85,18 @@ def shape(directions: Iterable[Direction]) -> Shape:
     if len(targets) == 1:
         return "one-to-one" if len(sources) == 1 else "many-to-one"
     return "one-to-many" if len(sources) == 1 else "many-to-many"
+
+
+def shares_by_direction(
+    shares: Mapping[str, float], groups: Mapping[str, str], sizes: Mapping[str, float]
+) -> dict[str, float]:
+    """The share of each direction, from the shares of their groups: within a group, in proportion to size."""
+    totals: dict[str, float] = {}
+    for name, group in groups.items():
+        totals[group] = totals.get(group, 0) + sizes[name]
+    return {
+        name: shares[group] * sizes[name] / totals[group] if totals[group] else 0.0 for name, group in groups.items()
+    }
 
 
 def group_of(direction: Direction, grouping: Grouping) -> str:

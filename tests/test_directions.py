@@ -2,7 +2,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evenglot.directions import Direction, check_code, group_of, parse, shape, shared_side, tag, tag_kind
+from evenglot.directions import (
+    Direction,
+    check_code,
+    group_of,
+    parse,
+    shape,
+    shared_side,
+    shares_by_direction,
+    tag,
+    tag_kind,
+)
 
 codes = st.from_regex(r"[A-Za-z]{2,8}(_[A-Za-z0-9]{1,8}){0,2}", fullmatch=True)
 
@@ -66,3 +76,10 @@ def test_groups():
     assert groups == {"pair": "por-en", "source": "por", "target": "en", "label": "romance"}
     with pytest.raises(ValueError, match="por-en has no label"):
         group_of(parse("por-en"), "label")
+
+
+def test_shares_of_groups_are_divided_among_their_directions_by_size():
+    groups = {"por-en": "romance", "glg-en": "romance", "tur-en": "turkic", "none-en": "none"}
+    sizes = {"por-en": 300, "glg-en": 100, "tur-en": 50, "none-en": 0}
+    shares = shares_by_direction({"romance": 0.4, "turkic": 0.6, "none": 0.0}, groups, sizes)
+    assert shares == pytest.approx({"por-en": 0.3, "glg-en": 0.1, "tur-en": 0.6, "none-en": 0.0})

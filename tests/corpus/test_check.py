@@ -4,9 +4,15 @@ import subprocess
 import sys
 
 import pytest
+import zstandard
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from evenglot.balance import create
+from evenglot.config import load_config
+from evenglot.config.data import SPLITS
 from evenglot.corpus.check import check, most_passes
+from evenglot.corpus.read import CorpusError
 from evenglot.progress import Bars
 from tests.corpus.conftest import sentences
 from tests.corpus.test_prepare import BROKEN, break_corpus
@@ -115,3 +121,39 @@ def test_bad_configurations_are_a_line_each_and_exit_code_2(corpus):
     too_small = run("prepare", corpus / "conf.yaml", "--set", "vocabulary.size_other=16")
     assert too_small.returncode == 2
     assert "vocabulary: 16 pieces cannot hold" in too_small.stderr
+
+
+def refusal(path):
+    """What is said against the text of a configuration; None if it can be read. Any other error is a defect."""
+    try:
+        check(load_config(path), Bars())
+    except CorpusError as error:
+        return str(error)
+    return None
+
+
+@pytest.mark.parametrize("extension", ["gz", "zst", "plain", "tsv"])
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(content=st.one_of(st.binary(max_size=300), st.text(max_size=100).map(str.encode)), split=st.sampled_from(SPLITS))
+def test_whatever_a_file_holds_it_is_read_or_refused_in_a_line(corpus, extension, content, split):
+    folder = corpus / "fuzz"
+    folder.mkdir(exist_ok=True)
+    pattern = {"gz": "{lang}.gz", "zst": "{lang}.zst", "plain": "{lang}", "tsv": "both.tsv"}[extension]
+    files = {}
+    for part in SPLITS:
+        files[part] = f"fuzz/{part}.{pattern}"
+        for language in ("por", "en"):
+            text = "\n".join(sentences(language, 1000 * SPLITS.index(part), 20)).encode()
+            if extension == "tsv":
+                pairs = zip(sentences("por", 0, 20), sentences("en", 0, 20), strict=True)
+                text = "\n".join("\t".join(pair) for pair in pairs).encode()
+            if part == split and language == "por":
+                text = content
+            packed = {"gz": gzip.compress, "zst": zstandard.compress}.get(extension, bytes)(text)
+            if part == split and language == "por" and content[:1] < b"\x40":
+                packed = content  # not even compressed
+            (corpus / files[part].replace("{lang}", language)).write_bytes(packed)
+    patterns = ", ".join(f"{part}: '{path}'" for part, path in files.items())
+    (corpus / "fuzz.yaml").write_text(f"data: {{directions: [por-en], {patterns}}}\n")
+    done = refusal(corpus / "fuzz.yaml")
+    assert done is None or ("\n" not in done and str(folder) in done)
