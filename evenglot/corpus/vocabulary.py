@@ -159,13 +159,13 @@ def learn_vocabularies(
 
 
 def _learn(texts: Sequence[Text], size: int, tau: float, *, settings: VocabularySettings, tags: Sequence[str]) -> bytes:
-    sample = list(balanced_sample(texts, tau, settings.sample, settings.seed))  # read before SentencePiece starts
+    sample = balanced_sample(texts, tau, settings.sample, settings.seed)
     return train_vocabulary(
         sample, size=size, tags=tags, model=settings.model, character_coverage=settings.character_coverage
     )
 
 
-def balanced_sample(texts: Sequence[Text], tau: float, most: int, seed: int) -> Iterator[str]:
+def balanced_sample(texts: Sequence[Text], tau: float, most: int, seed: int) -> list[str]:
     """At most `most` sentences, languages in proportion to size^(1/tau); the texts of a language by their sizes.
 
     Small languages are repeated, up to the length at which the largest is used up or half as long again as all text.
@@ -175,11 +175,14 @@ def balanced_sample(texts: Sequence[Text], tau: float, most: int, seed: int) -> 
     shares = dict(zip(languages, temperature(list(sizes.values()), tau).tolist(), strict=True))
     largest = max(languages, key=sizes.__getitem__)
     total = min(most, MAX_OVERSAMPLING * sum(sizes.values()), sizes[largest] / shares[largest])
+    sample: list[str] = []
     for number, text in enumerate(texts):
         wanted = round(total * shares[text.language] * len(text) / sizes[text.language])
         times = repetitions(len(text), wanted, generator(seed, "vocabulary", number))
-        for time in range(int(times.max())):  # time by time: SentencePiece is slow on a sentence repeated at once
-            yield from compress(text, times > time)
+        for sentence, count in zip(text, times.tolist(), strict=True):
+            sample += [sentence] * count
+    # Shuffled, because long stretches of text that repeat cost SentencePiece time that grows with their square.
+    return [sample[i] for i in generator(seed, "vocabulary").permutation(len(sample))]
 
 
 def repetitions(size: int, wanted: int, random: np.random.Generator) -> NDArray[np.int64]:

@@ -8,6 +8,7 @@ Derivations: docs/mathematics.md, whose section numbers are cited below.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -75,14 +76,14 @@ def chi_square_best_response(p: Vector, v: Vector, rho: float) -> Vector:
         slack = 2 * rho * mass - dropped  # (1 + 2 rho) p(A) - 1, but with all its digits when rho is tiny
         centred, spread = centre(u, weight, mass)
         if spread < 1e-100:  # squares of tiny gaps vanish: look closer, at A alone
-            u = scaled(np.where(weight > 0, u, 0.0))
+            u = np.where(weight > 0, scaled(np.where(weight > 0, u, 0.0)), -2.0)  # the others stay below all of A
             centred, spread = centre(u, weight, mass)
         if slack <= 0 or spread == 0:  # only by rounding: the ball touches this face in one point, q = p / p(A)
             return np.asarray(weight / mass)
-        reach = spread / np.sqrt(slack * mass)  # mean - eta
-        kept = (centred > -reach) & (weight > 0)
+        reach = spread / math.sqrt(slack * mass)  # mean - eta
+        kept = centred > -reach
         left = int(np.count_nonzero(kept))
-        if left == active:
+        if left >= active:  # all of A, since what was dropped lies below it
             q: Vector = weight * np.maximum(1 + centred / reach, 0.0)  # in units of the mean: p of 1e-300 keep digits
             q /= q.sum()
             return q
@@ -99,7 +100,7 @@ def centre(u: Vector, weight: Vector, mass: float) -> tuple[Vector, float]:
         centred = u - u[np.abs(centred).argmin()]
         centred -= weight @ centred / mass
         squares = weight @ (centred * centred)
-    return centred, float(np.sqrt(squares))
+    return centred, math.sqrt(squares)
 
 
 def kl_best_response(p: Vector, v: Vector, rho: float) -> Vector:

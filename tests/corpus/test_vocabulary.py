@@ -1,3 +1,6 @@
+from collections import Counter
+from itertools import pairwise
+
 import numpy as np
 import pytest
 import sentencepiece
@@ -62,7 +65,7 @@ def test_coverage_tells_a_starved_language_from_a_served_one():
 )
 def test_a_sample_balances_languages_and_repeats_no_sentence_more_than_needed(sizes, tau, most):
     texts = [text(f"l{i}", size) for i, size in enumerate(sizes)]
-    sample = list(balanced_sample(texts, tau, most, seed=1))
+    sample = balanced_sample(texts, tau, most, seed=1)
     assert len(sample) <= min(most, 1.5 * sum(sizes)) + len(sizes)
     shares = temperature(sizes, tau)
     for i, size in enumerate(sizes):
@@ -70,7 +73,7 @@ def test_a_sample_balances_languages_and_repeats_no_sentence_more_than_needed(si
         assert abs(len(mine) - len(sample) * shares[i]) <= 2 + len(sizes)
         times = [mine.count(line) for line in set(mine)]
         assert max(times, default=0) <= -(-len(mine) // size)
-    assert sample == list(balanced_sample(texts, tau, most, seed=1))
+    assert sample == balanced_sample(texts, tau, most, seed=1)
 
 
 def test_only_kept_sentences_are_sampled():
@@ -83,3 +86,13 @@ def test_repetitions_differ_by_at_most_one(size, wanted):
     times = repetitions(size, wanted, np.random.default_rng(1))
     assert times.sum() == wanted
     assert times.max() - times.min() <= 1
+
+
+def test_repeated_sentences_are_spread_over_the_sample():
+    """SentencePiece takes minutes for a text that repeats in stretches, and seconds for the same in random order."""
+    sample = balanced_sample([text("small", 60), text("big", 4000)], np.inf, 8000, 1)
+    assert max(Counter(sample).values()) > 60
+    side_by_side = sum(one == next_one for one, next_one in pairwise(sample))
+    assert side_by_side < 0.02 * len(sample)
+    halves = Counter(sample[: len(sample) // 2]), Counter(sample[len(sample) // 2 :])
+    assert min(half["small 0"] for half in halves) > 15
