@@ -19,6 +19,10 @@ class Bars:
     def __init__(self, console: Console | None = None) -> None:
         self.console = console or Console(stderr=True)
 
+    def note(self, text: str) -> None:
+        """Say something in between."""
+        self.console.print(text, highlight=False, soft_wrap=True, markup=False)
+
     @contextmanager
     def task(self, label: str, total: int | None) -> Iterator[Advance]:
         """A piece of work of this size; call what you are given with every bit that is done."""

@@ -23,7 +23,7 @@ from evenglot.corpus import artefacts
 from evenglot.corpus.artefacts import DamagedError, fingerprint, key_of
 from evenglot.corpus.clean import REASONS, Scan
 from evenglot.corpus.read import CorpusError, Pair
-from evenglot.corpus.store import LOCK, SIDES, SequenceWriter, Store, open_store, write_manifest
+from evenglot.corpus.store import LOCK, MANIFEST, SIDES, SequenceWriter, Store, open_store, write_manifest
 from evenglot.corpus.survey import (
     Files,
     Mask,
@@ -63,7 +63,7 @@ def prepare(config: Config, bars: Bars) -> Store:
 
 def _prepare(config: Config, root: Path, bars: Bars) -> Store:
     settings = _settings(config)
-    store = _finished(root, settings)
+    store = _finished(root, settings, bars)
     if store is None:
         content = _make(config, root, bars)
         config.save(root / "config.yaml")
@@ -106,11 +106,14 @@ def _settings(config: Config) -> str:
     return key_of(parts, [_identity(found) for found in files])
 
 
-def _finished(root: Path, settings: str) -> Store | None:
-    """The store, if it is there, intact, and made with these settings."""
+def _finished(root: Path, settings: str, bars: Bars) -> Store | None:
+    """The store, if it is there, intact, and made with these settings. Damage is said, then mended."""
+    if not (root / MANIFEST).exists():
+        return None
     try:
         store = open_store(root)
-    except DamagedError:
+    except DamagedError as error:
+        bars.note(f"{str(error).partition(';')[0]}; it is made again")
         return None
     return store if store.manifest["settings"] == settings else None
 
