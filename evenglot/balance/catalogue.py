@@ -249,14 +249,8 @@ def group_dro(
     apply: Apply = "reweight",
 ) -> Balancer:
     """After every step, exponentiated gradient over the whole simplex; `smoothing` for the CTC-DRO variant."""
-    return LossDriven(
-        groups,
-        rule=ExponentiatedGradient(mixture_of(start, groups), step, smoothing),
-        estimator=LatestBatch(len(groups.names), ema),
-        baseline=baseline_vector(baseline, groups),
-        cadence="step",
-        apply=apply,
-    )
+    rule = ExponentiatedGradient(mixture_of(start, groups), step, smoothing)
+    return _every_step(groups, rule, LatestBatch(len(groups.names), ema), baseline, apply)
 
 
 def chi_pd(
@@ -271,14 +265,8 @@ def chi_pd(
     apply: Apply = "reweight",
 ) -> Balancer:
     """After every step, projected gradient on the chi-square ball."""
-    return LossDriven(
-        groups,
-        rule=ProjectedGradient(mixture_of(center, groups), rho, step, floor),
-        estimator=LatestBatch(len(groups.names), ema),
-        baseline=baseline_vector(baseline, groups),
-        cadence="step",
-        apply=apply,
-    )
+    rule = ProjectedGradient(mixture_of(center, groups), rho, step, floor)
+    return _every_step(groups, rule, LatestBatch(len(groups.names), ema), baseline, apply)
 
 
 def cvar_pd(
@@ -291,14 +279,13 @@ def cvar_pd(
     apply: Apply = "reweight",
 ) -> Balancer:
     """After every step, the CVaR best response to running losses: the paper's hybrid."""
-    return LossDriven(
-        groups,
-        rule=CVaRResponse(groups.p, alpha, floor),
-        estimator=EMA(len(groups.names), ema, "first"),
-        baseline=baseline_vector(baseline, groups),
-        cadence="step",
-        apply=apply,
-    )
+    rule = CVaRResponse(groups.p, alpha, floor)
+    return _every_step(groups, rule, EMA(len(groups.names), ema, "first"), baseline, apply)
+
+
+def _every_step(groups: Groups, rule: Rule, estimator: Estimator, baseline: Baseline, apply: Apply) -> Balancer:
+    reference = baseline_vector(baseline, groups)
+    return LossDriven(groups, rule=rule, estimator=estimator, baseline=reference, cadence="step", apply=apply)
 
 
 STRATEGIES: Mapping[str, Callable[..., Balancer]] = {
