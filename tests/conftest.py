@@ -2,6 +2,8 @@
 
 from hypothesis import settings
 
-settings.register_profile("evenglot", max_examples=40, deadline=None)  # a busy machine is no reason to fail
-settings.register_profile("thorough", max_examples=500, deadline=None)  # pytest --hypothesis-profile=thorough
+# The same examples every time, so that a change is judged by what it changed; no deadline, as machines may be busy.
+settings.register_profile("evenglot", max_examples=40, deadline=None, derandomize=True)
+# New examples every time, to find what nobody thought of: pytest --hypothesis-profile=thorough
+settings.register_profile("thorough", max_examples=500, deadline=None)
 settings.load_profile("evenglot")
