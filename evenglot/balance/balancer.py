@@ -14,11 +14,12 @@ again goes on exactly as if nothing had happened.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from evenglot.balance.groups import Groups
 from evenglot.robust.validate import Vector
@@ -67,6 +68,7 @@ class Balancer:
     cadence: Literal["never", "interval", "step"] = "never"  # when can the mixture change?
     signal: Signal | None = None  # which losses should be observed?
     needs_gradients: GradientProbe | None = None  # should gradients be probed, and how?
+    weighs_examples: bool = False  # should `example_weights` be asked at every step?
 
     def __init__(self, groups: Groups, q: Vector | None = None) -> None:
         self.groups = groups
@@ -85,6 +87,13 @@ class Balancer:
 
     def observe(self, loss_sums: Mapping[str, float], counts: Mapping[str, float], split: Split = "train") -> None:
         """Take note of one optimizer step (or one validation): summed loss and count of each group, all ranks."""
+
+    def observe_gradients(self, cosines: Mapping[str, Mapping[str, float]]) -> None:
+        """Take one probe: cosines[group][validation group] of the training and the validation gradient."""
+
+    def example_weights(self, losses: ArrayLike, names: Sequence[str]) -> Vector:
+        """Weights that sum to 1, for the mean token losses of the examples of a batch and the groups they are of."""
+        return np.full(len(names), 1 / len(names))
 
     def update(self, drawn: Mapping[str, float] | None = None) -> bool:
         """End of an interval, in which `drawn` pairs were shown (default: as planned). Did the mixture change?"""

@@ -12,6 +12,7 @@ import numpy as np
 from evenglot.balance.balancer import Balancer, Signal, Split
 from evenglot.balance.baseline import Baseline, baseline_vector
 from evenglot.balance.best_response import ChiSquareResponse, CVaRResponse, Rule, radius_for_upsampling
+from evenglot.balance.examples import FastDRO
 from evenglot.balance.gradient import MultiDDS
 from evenglot.balance.groups import Groups, Unit
 from evenglot.balance.loss_driven import Caps, LossDriven
@@ -73,11 +74,6 @@ def create(
 
     `p_unit="tokens"` counts the shares p and q in target tokens, given in `tokens`.
     """
-    if name == "fastdro":
-        raise ValueError(
-            "name: 'fastdro' weights the examples inside a batch and has no mixture of groups; "
-            "it is not a balancer but a loss weighting: see evenglot.robust.chi_square_weights"
-        )
     build = STRATEGIES.get(name)
     if build is None:
         raise ValueError(f"name: unknown strategy {name!r}; {did_you_mean(name, STRATEGIES)}")
@@ -299,5 +295,6 @@ STRATEGIES: Mapping[str, Callable[..., Balancer]] = {
     "group-dro": group_dro,
     "chi-pd": chi_pd,
     "cvar-pd": cvar_pd,
+    "fastdro": FastDRO,
     "multidds": MultiDDS,
 }

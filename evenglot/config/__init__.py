@@ -17,6 +17,7 @@ from evenglot.config.models import (
     VocabularySettings,
     load_config,
 )
+from evenglot.config.training import ModelSettings, TrainSettings
 
 EXAMPLE = Path(__file__).with_name("example.yaml")
 
@@ -28,7 +29,9 @@ __all__ = [
     "Config",
     "ConfigError",
     "DataSettings",
+    "ModelSettings",
     "StoreSettings",
+    "TrainSettings",
     "VocabularySettings",
     "load_config",
 ]

@@ -19,6 +19,7 @@ from evenglot.config.data import DataSettings, Declaration
 from evenglot.config.errors import Faults, Keys, explain, refuse, some
 from evenglot.config.section import Context, Count, FilePath, Finite, Section, Seed
 from evenglot.config.source import read_source
+from evenglot.config.training import ModelSettings, TrainSettings
 from evenglot.directions import shared_side
 
 
@@ -69,6 +70,7 @@ class BatchSettings(Section):
     tokens_per_batch: Count = 4096
     tokens_per_update: Count = 65_536
     epoch_size: Count | None = None
+    interval_tokens: Count | None = None
     oversample: Literal["cycle", "released"] | None = None
     max_scale_up: Annotated[Finite, Field(gt=0)] | None = None
 
@@ -96,7 +98,7 @@ class BalanceSettings(Section):
         return create(self.strategy, sizes, tokens=tokens, p_unit=self.p_unit, **self.options)
 
     def without_baseline_file(self) -> BalanceSettings:
-        """The same without the file of baselines, if one is named: an earlier run may still have to write it."""
+        """The same without a baseline that is not there yet: a file, or that of a reference run (`auto`)."""
         named = isinstance(self.options.get("baseline"), str)
         return self.model_copy(update={"baseline": None}) if named else self
 
@@ -123,7 +125,10 @@ def _balance_model(value: Mapping[str, Any] | None) -> type[Section]:
 @cache
 def _model_of(strategy: str) -> type[Section]:
     """Made from the signature of what builds the balancer."""
-    special: dict[str, Any] = {"preset": Literal[tuple(PRESETS)], "baseline": Mapping[str, Finite] | FilePath | None}
+    special: dict[str, Any] = {
+        "preset": Literal[tuple(PRESETS)],
+        "baseline": Mapping[str, Finite] | Literal["auto"] | FilePath | None,
+    }
     _, *options = inspect.signature(STRATEGIES[strategy], eval_str=True).parameters.values()  # the first is the groups
     taken = inspect.signature(create).parameters  # what it takes itself, it does not pass on
     fields: dict[str, Any] = {
@@ -157,6 +162,8 @@ class Config(Section):
     store: StoreSettings = DEFAULTS
     balance: BalanceSettings = DEFAULTS
     batches: BatchSettings = DEFAULTS
+    model: ModelSettings = DEFAULTS
+    train: TrainSettings = DEFAULTS
     seed: Seed = 1
 
     @property
@@ -182,7 +189,15 @@ class Config(Section):
 
     @model_validator(mode="after")
     def _sections_agree(self) -> Self:
-        refuse([*self._vocabulary_faults(), *self._batch_faults(), *self._balance_faults()])
+        refuse(
+            [
+                *self._vocabulary_faults(),
+                *self._batch_faults(),
+                *self._model_faults(),
+                *self.train.faults(),
+                *self._balance_faults(),
+            ]
+        )
         return self
 
     def _vocabulary_faults(self) -> Faults:
@@ -202,6 +217,19 @@ class Config(Section):
             yield ("batches", "tokens_per_update"), f"less than tokens_per_batch = {self.batches.tokens_per_batch}"
         if self.batches.epoch_size is not None and self.draw_options["rule"] == "released":
             yield ("batches", "epoch_size"), "the released drawing has a length of its own; leave this out"
+        if self.batches.interval_tokens is not None and (
+            self.batches.epoch_size is not None or self.draw_options["rule"] == "released"
+        ):
+            yield ("batches", "interval_tokens"), "something else decides the length of an interval; leave this out"
+
+    def _model_faults(self) -> Faults:
+        if self.clean.max_pieces > self.model.max_positions:
+            yield (
+                ("model", "max_positions"),
+                f"{self.model.max_positions} cannot hold a sentence of clean.max_pieces = {self.clean.max_pieces}",
+            )
+        if self.model.share_embeddings and self.vocabulary.kind == "separate":
+            yield ("model", "share_embeddings"), "two vocabularies cannot share embeddings; use vocabulary.kind: joint"
 
     def _balance_faults(self) -> Faults:
         """Try the strategy on groups of equal size: what it refuses now, it would refuse after hours of preparation."""

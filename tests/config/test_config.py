@@ -67,7 +67,7 @@ def test_several_errors_at_once_sorted_by_line(conf):
         "conf.yaml:3: balance.roh: unknown key; did you mean 'rho'?",
         "conf.yaml:4: balance.max_upsample: expected a number, got 'lots'",
         "conf.yaml:5: balance.center.no-en: expected a number, got 'x'",
-        "conf.yaml:6: balance.baseline: expected keys with values or text, got 3",
+        "conf.yaml:6: balance.baseline: expected keys with values or 'auto' or text, got 3",
         "conf.yaml:7: balance.start: expected 'first', 'zero' or 'bias-corrected', got 'second'",
         "conf.yaml:9: clean.max_pieces: expected a whole number, got 'many'",
         "conf.yaml:10: clean.max_words: expected a whole number, got true",
@@ -199,7 +199,7 @@ def test_options_reach_the_balancer(conf):
     ("options", "error"),
     [
         ("strategy: chi-ib", "balance.strategy: unknown strategy 'chi-ib'; did you mean 'chi-ibr'?"),
-        ("strategy: fastdro", "balance.strategy: 'fastdro' weights the examples inside a batch"),
+        ("{strategy: fastdro, alpha: 2}", "balance.alpha: must be a finite number"),
         ("strategy: 5", "balance.strategy: unknown strategy '5'"),
         ("strategy: {a: b}", "balance.strategy: unknown strategy"),
         ("{strategy: uniform, rho: 1}", "balance.rho: unknown key; known are strategy, p_unit"),

@@ -1,0 +1,52 @@
+"""FastDRO (Levy et al. 2020): the data as they are, but inside each batch the examples with large losses count more.
+
+The batch is where the adversary plays: there is no mixture of groups and no state. The training loop gathers the losses
+of all examples of an update, asks `example_weights`, and trains on the sum of weight * loss.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from evenglot.balance.balancer import Balancer
+from evenglot.balance.baseline import Baseline, baseline_vector
+from evenglot.balance.groups import Groups
+from evenglot.robust.batch import chi_square_weights, cvar_weights
+from evenglot.robust.validate import Vector, number, vector
+
+
+class FastDRO(Balancer):
+    """Weights in a chi-square ball of radius `rho` around equal ones or, given `alpha`, on the worst share of the batch.
+
+    A `penalty` on the divergence (chi-square, or KL with `alpha`) makes them smoother; a baseline of the group is taken
+    off each loss first.
+    """
+
+    weighs_examples = True
+
+    def __init__(
+        self,
+        groups: Groups,
+        *,
+        rho: float = 1.0,
+        alpha: float | None = None,
+        penalty: float = 0.0,
+        baseline: Baseline = None,
+    ) -> None:
+        super().__init__(groups)
+        self.rho = number(rho, "rho", 0)
+        self.alpha = None if alpha is None else number(alpha, "alpha", 0, 1)
+        self.penalty = number(penalty, "penalty", 0)
+        self.baseline = baseline_vector(baseline, groups)
+
+    def example_weights(self, losses: ArrayLike, names: Sequence[str]) -> Vector:
+        """Weights that sum to 1, for the mean token losses of the examples of a batch and the groups they are of."""
+        values = vector(losses, "losses", len(names))
+        baseline = self.groups.keyed(self.baseline)
+        excess = values - np.array([baseline[name] for name in names])
+        if self.alpha is None:
+            return chi_square_weights(excess, self.rho, self.penalty)
+        return cvar_weights(excess, self.alpha, self.penalty)
