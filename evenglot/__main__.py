@@ -1,4 +1,4 @@
-"""python -m evenglot: the same as the command `evenglot`."""
+"""`python -m evenglot`: the command line, for `torchrun -m evenglot`."""
 
 from evenglot.cli import main
 

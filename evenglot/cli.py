@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import sys
 from pathlib import Path
@@ -22,6 +23,7 @@ app = typer.Typer(
 )
 
 ConfigFile = Annotated[Path, typer.Argument(metavar="CONFIG", help="A YAML file; `evenglot example` prints one.")]
+RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run that `evenglot train` made.")]
 Overrides = Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Override a key: a.b=c")]
 
 
@@ -94,6 +96,51 @@ def prepare(config: ConfigFile, overrides: Overrides = None) -> None:
     console.print(f"Store: {store.folder}", highlight=False, soft_wrap=True, markup=False)
 
 
+@app.command()
+def train(
+    config: ConfigFile,
+    out: Annotated[
+        Path | None, typer.Option(metavar="RUN", help="Folder of the run; default: runs/ and the name of the config.")
+    ] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with the run in that folder, if there is one.")
+    ] = False,
+    overrides: Overrides = None,
+) -> None:
+    """Train a model; several processes: torchrun --nproc-per-node 2 -m evenglot train CONFIG."""
+    from evenglot.config import load_config
+    from evenglot.training.train import train as train_model
+
+    folder = out or Path("runs") / config.stem
+    train_model(load_config(config, overrides or (), check_files=False), folder, resume=resume)
+
+
+@app.command()
+def baseline(
+    run: RunFolder,
+    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Where to write; default: RUN/losses.json.")] = None,
+    split: Annotated[str, typer.Option(help="train or valid: which text.")] = "train",
+    per: Annotated[str, typer.Option(help="token or character: what a loss is the mean over.")] = "token",
+) -> None:
+    """Mean loss of each direction under a trained model: the reference that `balance.baseline` takes."""
+    from evenglot.balance.balancer import Signal
+    from evenglot.progress import Bars
+    from evenglot.report.tables import table
+    from evenglot.training.parallel import processes
+    from evenglot.training.reference import baseline as compute_baseline
+    from evenglot.training.run import Run
+
+    found = Run(run)
+    file = out or run / "losses.json"
+    with processes(found.config().train) as mine:
+        losses = compute_baseline(found, file, Signal(split, per), mine, Bars())  # type: ignore[arg-type]
+    console = Console()
+    console.print(
+        table(f"Loss of a {per} ({split})", {name: [f"{loss:.4f}"] for name, loss in losses.items()}, ["loss"])
+    )
+    console.print(f"Baseline: {file}", highlight=False, soft_wrap=True, markup=False)
+
+
 def _print_warnings(console: Console, warnings: list[str]) -> None:
     for warning in warnings:
         console.print("warning", style="yellow", end=" ")
@@ -106,6 +153,7 @@ def main() -> None:
     Ctrl-C and a closed pipe end the process at once, also inside a library that does not listen to Python. Nothing is
     lost by that: whatever we write is complete or absent.
     """
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # before torch loads: waiting threads that spin steal the cores
     for number in (signal.SIGINT, signal.SIGPIPE):
         signal.signal(number, signal.SIG_DFL)
     try:

@@ -19,7 +19,7 @@ from evenglot.robust.validate import Vector, number, vector
 
 
 class FastDRO(Balancer):
-    """Weights in a chi-square ball of radius `rho` around equal ones or, given `alpha`, on the worst share of the batch.
+    """Weights in a chi-square ball of radius `rho` around equal ones; given `alpha`, on the worst share of the batch.
 
     A `penalty` on the divergence (chi-square, or KL with `alpha`) makes them smoother; a baseline of the group is taken
     off each loss first.

@@ -94,6 +94,14 @@ def draw(
     return Interval(names, group[order], np.concatenate(drawn)[order], seed, interval)
 
 
+def all_pairs(sizes: Mapping[str, int]) -> Interval:
+    """Every pair once, corpus by corpus: what a validation goes through."""
+    names = tuple(sorted(sizes))
+    group = np.repeat(np.arange(len(names), dtype=np.int16), [sizes[name] for name in names])
+    pair = np.concatenate([np.arange(sizes[name], dtype=np.int64) for name in names])
+    return Interval(names, group, pair, seed=0, number=0)
+
+
 def generator(seed: int, purpose: str, *key: int | str) -> np.random.Generator:
     """Random numbers for one purpose, such as generator(seed, "shuffle", 3): nothing to save, a resume is a seek."""
     words = [zlib.crc32(part.encode()) if isinstance(part, str) else part for part in (seed, purpose, *key)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -30,6 +30,10 @@ class Batch:
     target_lengths: Tensor  # (B,) int64
     group: Tensor  # (B,) int64: positions in Loader.names
     weight: float = 1.0
+
+    def to(self, device: torch.device) -> Batch:
+        """The same on a device. Lengths and groups stay where they are: small, and read by the CPU."""
+        return replace(self, source=self.source.to(device), target=self.target.to(device))
 
 
 class Position(NamedTuple):
@@ -93,11 +97,8 @@ class Loader:
             thread.shutdown(cancel_futures=True)
 
     def _collate(self, rows: Indices, weight: float) -> Batch:
-        group, pair = self.interval.group[rows], self.interval.pair[rows]
         corpora = [self.corpora[name] for name in self.names]
-        source, source_lengths = _padded([corpus.source for corpus in corpora], group, pair, self.pad)
-        target, target_lengths = _padded([corpus.target for corpus in corpora], group, pair, self.pad)
-        return Batch(source, target, source_lengths, target_lengths, torch.from_numpy(group.astype(np.int64)), weight)
+        return collate(corpora, self.interval.group[rows], self.interval.pair[rows], self.pad, weight)
 
 
 def load(
@@ -127,6 +128,15 @@ def load(
         multiple=multiple,
     )
     return Loader(corpora, interval, plan, pad, rank, world)
+
+
+def collate(
+    corpora: Sequence[ParallelSequences], group: GroupIds, pair: Indices, pad: int, weight: float = 1.0
+) -> Batch:
+    """A batch of these sentence pairs: row r is pair[r] of corpora[group[r]]."""
+    source, source_lengths = _padded([corpus.source for corpus in corpora], group, pair, pad)
+    target, target_lengths = _padded([corpus.target for corpus in corpora], group, pair, pad)
+    return Batch(source, target, source_lengths, target_lengths, torch.from_numpy(group.astype(np.int64)), weight)
 
 
 def _padded(corpora: Sequence[Sequences], group: GroupIds, pair: Indices, pad: int) -> tuple[Tensor, Tensor]:

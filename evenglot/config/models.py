@@ -223,11 +223,6 @@ class Config(Section):
             yield ("batches", "interval_tokens"), "something else decides the length of an interval; leave this out"
 
     def _model_faults(self) -> Faults:
-        if self.clean.max_pieces > self.model.max_positions:
-            yield (
-                ("model", "max_positions"),
-                f"{self.model.max_positions} cannot hold a sentence of clean.max_pieces = {self.clean.max_pieces}",
-            )
         if self.model.share_embeddings and self.vocabulary.kind == "separate":
             yield ("model", "share_embeddings"), "two vocabularies cannot share embeddings; use vocabulary.kind: joint"
 

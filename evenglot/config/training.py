@@ -76,7 +76,7 @@ class TrainSettings(Section):
                 f"{'schedule: linear' if self.schedule == 'linear' else 'cooldown'} must know the last update, and an "
                 "interval has no fixed number of them; give train.updates instead",
             )
-        if self.schedule == "constant" and self.warmup + self.cooldown > self.updates:
+        if self.cooldown and self.warmup + self.cooldown > self.updates:
             yield (
                 ("train", "cooldown"),
                 f"warmup and cooldown together are longer than the run ({self.updates} updates)",

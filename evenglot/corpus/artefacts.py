@@ -8,18 +8,20 @@ finished is found again by its key. Changing a setting changes the keys of what 
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
-import zlib
 from collections.abc import Callable, Iterable
-from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
+from evenglot.files import checksum, finished_folder
+from evenglot.files import digest as digest
+from evenglot.files import sync as sync
+from evenglot.files import write_json as write_json
+
 META = "meta.json"
 FORMAT = 1  # of all files; artefacts of another format are made anew
-NAME = re.compile(r".+\.[0-9a-f]{16}(\.unfinished)?")  # of an artefact's folder
+NAME = re.compile(r".+\.[0-9a-f]{16}((\.replaced)?\.unfinished)?")  # of an artefact's folder
 
 
 class DamagedError(ValueError):
@@ -29,11 +31,6 @@ class DamagedError(ValueError):
 def key_of(*parts: Any) -> str:
     """A short hash of plain values: whatever an artefact depends on."""
     return digest(json.dumps([FORMAT, *parts], sort_keys=True).encode())
-
-
-def digest(content: bytes) -> str:
-    """A short hash of bytes."""
-    return blake2b(content, digest_size=8).hexdigest()
 
 
 def fingerprint(path: Path) -> list[Any]:
@@ -50,19 +47,10 @@ def make(root: Path, name: str, key: str, build: Callable[[Path], dict[str, Any]
     folder = root / f"{name}.{key}"
     if is_intact(folder):
         return folder
-    unfinished = root / f"{name}.{key}.unfinished"
-    shutil.rmtree(unfinished, ignore_errors=True)
-    unfinished.mkdir(parents=True)
-    try:
+    with finished_folder(folder) as unfinished:  # in place of a damaged one
         about = build(unfinished)
         files = {file.name: [file.stat().st_size, checksum(file)] for file in sorted(unfinished.iterdir())}
         write_json(unfinished / META, {"about": about, "files": files})
-        sync(unfinished)
-    except BaseException:
-        shutil.rmtree(unfinished, ignore_errors=True)
-        raise
-    shutil.rmtree(folder, ignore_errors=True)  # a damaged one
-    unfinished.rename(folder)
     return folder
 
 
@@ -108,33 +96,3 @@ def remove_others(places: Iterable[Path], wanted: Iterable[Path]) -> None:
         for folder in sorted(place.iterdir()) if place.is_dir() else []:
             if folder.is_dir() and NAME.fullmatch(folder.name) and folder.resolve() not in keep:
                 shutil.rmtree(folder)
-
-
-def checksum(file: Path) -> int:
-    """CRC-32 of a file: against accidents, not against attacks."""
-    crc = 0
-    with file.open("rb") as content:
-        while chunk := content.read(1 << 22):
-            crc = zlib.crc32(chunk, crc)
-    return crc
-
-
-def write_json(path: Path, content: Any) -> None:
-    """Write JSON so that the file is complete or unchanged, whatever happens."""
-    unfinished = path.with_name(path.name + ".unfinished")
-    with unfinished.open("w", encoding="utf-8") as file:
-        json.dump(content, file, indent=1, ensure_ascii=False)
-        file.write("\n")
-        file.flush()
-        os.fsync(file.fileno())
-    unfinished.replace(path)
-
-
-def sync(folder: Path) -> None:
-    """See that a folder's files have reached the disk before it gets its name."""
-    for path in (*folder.iterdir(), folder):
-        descriptor = os.open(path, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)

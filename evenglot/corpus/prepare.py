@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import fcntl
 import shutil
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from itertools import compress, islice
 from pathlib import Path
@@ -23,7 +22,7 @@ from evenglot.corpus import artefacts
 from evenglot.corpus.artefacts import DamagedError, fingerprint, key_of
 from evenglot.corpus.clean import REASONS, Scan
 from evenglot.corpus.read import CorpusError, Pair
-from evenglot.corpus.store import LOCK, MANIFEST, SIDES, SequenceWriter, Store, open_store, write_manifest
+from evenglot.corpus.store import MANIFEST, SIDES, SequenceWriter, Store, open_store, write_manifest
 from evenglot.corpus.survey import (
     Files,
     Mask,
@@ -39,6 +38,7 @@ from evenglot.corpus.survey import (
 )
 from evenglot.corpus.vocabulary import EOS, Text, learn_vocabularies
 from evenglot.directions import Direction, tag, tag_kind
+from evenglot.files import LOCK, digest, lock
 from evenglot.progress import Bars
 
 CHUNK = 10_000  # pairs encoded at a time: SentencePiece's threads share them
@@ -51,7 +51,7 @@ def prepare(config: Config, bars: Bars) -> Store:
     root.mkdir(parents=True, exist_ok=True)
     if not (root / LOCK).exists() and any(root.iterdir()):
         raise CorpusError(f"{root}: not empty, and not a store; give store.folder a folder of its own")
-    with _only_one(root):
+    with lock(root, f"{root}: another `evenglot prepare` is writing this store; wait for it", CorpusError):
         is_new = [path.name for path in root.iterdir()] == [LOCK]
         try:
             return _prepare(config, root, bars)
@@ -118,17 +118,6 @@ def _finished(root: Path, settings: str, bars: Bars) -> Store | None:
     return store if store.manifest["settings"] == settings else None
 
 
-@contextmanager
-def _only_one(root: Path) -> Iterator[None]:
-    """Two processes must not write one store."""
-    with (root / LOCK).open("a") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise CorpusError(f"{root}: another `evenglot prepare` is writing this store; wait for it") from error
-        yield
-
-
 # ------------------------------------------------------------------------------------------------------ clean
 
 
@@ -175,7 +164,7 @@ def _vocabulary(config: Config, root: Path, scans: dict[str, tuple[Path, Scan]],
             models, about = learn_vocabularies(texts, config.vocabulary, _tags(directions))
         for side, model in models.items():
             (folder / f"{side}.model").write_bytes(model)
-        hashes = {side: artefacts.digest(model) for side, model in models.items()}
+        hashes = {side: digest(model) for side, model in models.items()}
         return {**about, "hash": hashes, "tags": _tags(directions), "tag_side": tag_kind(directions)}
 
     return artefacts.make(root, "vocabulary", key, build)
@@ -200,7 +189,7 @@ def _tags(directions: Iterable[Direction]) -> list[str]:
 
 
 def _digest(mask: Mask) -> str:
-    return artefacts.digest(np.packbits(mask).tobytes())
+    return digest(np.packbits(mask).tobytes())
 
 
 # ------------------------------------------------------------------------------------------------------ store

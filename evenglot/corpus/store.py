@@ -112,8 +112,16 @@ class Store:
 
     def vocabulary(self, side: str) -> sentencepiece.SentencePieceProcessor:
         """The SentencePiece model of the source or the target side."""
-        file = self.folder / self.manifest["vocabulary"]["artefact"] / f"{side}.model"
-        return sentencepiece.SentencePieceProcessor(model_file=str(file))
+        return sentencepiece.SentencePieceProcessor(model_file=str(self.vocabulary_file(side)))
+
+    def vocabulary_file(self, side: str) -> Path:
+        """Where that model is."""
+        return self.folder / str(self.manifest["vocabulary"]["artefact"]) / f"{side}.model"
+
+    @property
+    def fingerprint(self) -> str:
+        """Changes when anything in the store does."""
+        return key_of(self.manifest)
 
     def _artefact(self, direction: str, split: str) -> Path:
         return self.folder / str(self.manifest["directions"][direction][split]["artefact"])

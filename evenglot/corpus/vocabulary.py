@@ -104,6 +104,13 @@ def coverage(model: sentencepiece.SentencePieceProcessor, sentences: Sequence[st
     )
 
 
+def piece_characters(model: sentencepiece.SentencePieceProcessor) -> NDArray[np.int64]:
+    """How many characters of text each piece stands for: one for <unk>, none for tags and </s>."""
+    return np.array(
+        [1 if i == UNK else 0 if model.is_control(i) else len(model.id_to_piece(i)) for i in range(len(model))]
+    )
+
+
 # ---------------------------------------------------------------------------------------------- what to learn from
 
 

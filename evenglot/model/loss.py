@@ -1,0 +1,157 @@
+"""Label-smoothed cross-entropy from hidden states, without ever holding all logits; sums by sentence and by group."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from evenglot.model.transformer import Transformer, is_real, unpadded
+
+if TYPE_CHECKING:
+    from evenglot.batches.load import Batch
+
+CHUNK_LOGITS = 2**23  # at a time: 32 MB in float32
+
+
+@dataclass(frozen=True, eq=False)
+class BatchLoss:
+    """The loss of a batch: what to call backward() on, and what to observe."""
+
+    objective: Tensor  # scalar: sum of weight * loss over all target pieces
+    sums: Tensor  # (B,): summed loss of the pieces of each sentence, unweighted, without gradient
+
+
+def batch_loss(model: Transformer, batch: Batch, weights: Tensor, smoothing: float) -> BatchLoss:
+    """Run the model on a batch. `weights` (B,) are factors on the losses of each sentence's pieces.
+
+    Whether the batch is to count at all (`Batch.weight`) is for the caller to put into `weights`.
+    """
+    hidden = model(batch.source, batch.source_lengths, batch.target, batch.target_lengths)
+    real = is_real(batch.target_lengths, batch.target.size(1)).to(hidden.device)
+    objective, losses = smoothed_cross_entropy(
+        hidden,
+        model.output_embedding,
+        unpadded(batch.target, batch.target_lengths),
+        unpadded(weights[:, None].expand(real.shape), batch.target_lengths),
+        smoothing,
+    )
+    sums = losses.new_zeros(real.shape).masked_scatter(real, losses).sum(1)
+    return BatchLoss(objective, sums)
+
+
+def group_sums(values: Tensor, group: Tensor, groups: int) -> Tensor:
+    """(groups,) float64: sums of values (B,) by group (B,), for example losses or numbers of pieces."""
+    sums = torch.zeros(groups, dtype=torch.float64, device=values.device)
+    return sums.index_add(0, group, values.double())
+
+
+def smoothed_cross_entropy(
+    hidden: Tensor, embedding: Tensor, target: Tensor, weights: Tensor, smoothing: float, chunk: int | None = None
+) -> tuple[Tensor, Tensor]:
+    """Loss of n pieces: sum_i weights_i * loss_i, through which gradients flow; and loss_i (n,), without gradient.
+
+    hidden (n, dim), embedding (V, dim), target (n,), weights (n,). With lp = log softmax(embedding @ hidden_i),
+
+        loss_i = (1 - smoothing) (-lp[target_i]) + smoothing / V sum_w (-lp[w]).
+
+    There are logits of `chunk` pieces at a time. Gradients go to hidden and embedding, not to the weights. Under
+    autocast, products are of low precision, and softmax and sums of float32.
+    """
+    if not 0 <= smoothing < 1:
+        raise ValueError(f"smoothing: expected 0 <= smoothing < 1, got {smoothing}")
+    chunk = chunk or max(1, CHUNK_LOGITS // len(embedding))
+    objective, losses = _SmoothedCrossEntropy.apply(  # type: ignore[no-untyped-call]
+        hidden, embedding, target, weights, smoothing, chunk, torch.is_grad_enabled()
+    )
+    return objective, losses
+
+
+class _SmoothedCrossEntropy(torch.autograd.Function):
+    """Finds the gradients on the way forward, while it has the logits, and keeps nothing else.
+
+    Weights are divided by the largest on the way forward, and multiplied by it on the way back: weights such as
+    1 / (pieces on all ranks) would make gradients too small for float16.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        hidden: Tensor,
+        embedding: Tensor,
+        target: Tensor,
+        weights: Tensor,
+        smoothing: float,
+        chunk: int,
+        grad_enabled: bool,
+    ) -> tuple[Tensor, Tensor]:
+        exact = torch.promote_types(hidden.dtype, torch.float32)
+        weights = weights.to(exact)
+        largest = weights.abs().max().clamp_min(torch.finfo(exact).tiny)
+        gradients = None
+        if grad_enabled and any(ctx.needs_input_grad[:2]):
+            gradients = torch.zeros_like(hidden, dtype=exact), torch.zeros_like(embedding, dtype=exact)
+            ctx.save_for_backward(*gradients, largest)
+        precision = _product_precision(hidden, embedding)
+        with torch.autocast(hidden.device.type, enabled=False):
+            losses = _losses(
+                hidden.to(precision), embedding.to(precision), target, smoothing, chunk, weights / largest, gradients
+            )
+        ctx.mark_non_differentiable(losses)
+        return (weights * losses).sum(), losses
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad_objective: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
+        hidden, embedding, largest = ctx.saved_tensors
+        factor = grad_objective * largest
+        return hidden * factor, embedding * factor, None, None, None, None, None
+
+
+def _product_precision(hidden: Tensor, embedding: Tensor) -> torch.dtype:
+    """In which precision to multiply hidden states and embedding."""
+    device = hidden.device.type
+    if torch.is_autocast_enabled(device):
+        return torch.get_autocast_dtype(device)
+    return torch.promote_types(hidden.dtype, embedding.dtype)
+
+
+def _losses(
+    hidden: Tensor,
+    embedding: Tensor,
+    target: Tensor,
+    smoothing: float,
+    chunk: int,
+    weights: Tensor,
+    gradients: tuple[Tensor, Tensor] | None,
+) -> Tensor:
+    """Loss of each piece; on the way, the gradients of the weighted sum are added to `gradients`, if wanted."""
+    losses = torch.empty_like(weights)
+    for first in range(0, len(target), chunk):
+        here = slice(first, first + chunk)
+        log_p = torch.log_softmax(hidden[here] @ embedding.T, 1, dtype=weights.dtype)
+        gold = target[here, None]
+        losses[here] = (smoothing - 1) * log_p.gather(1, gold).squeeze(1) - smoothing * log_p.mean(1)
+        if gradients is not None:
+            grad_logits = _unweighted_gradient(log_p, gold, smoothing).to(hidden.dtype)
+            weight = weights[here, None]
+            gradients[0][here] = weight * (grad_logits @ embedding)
+            _add_product(gradients[1], grad_logits.T, (weight * hidden[here]).to(hidden.dtype))
+    return losses
+
+
+def _unweighted_gradient(log_p: Tensor, gold: Tensor, smoothing: float) -> Tensor:
+    """d loss / d logits = p - smoothing / V - (1 - smoothing) [gold], written over log_p, which is large."""
+    grad = log_p.exp_().sub_(smoothing / log_p.size(1))
+    return grad.scatter_add_(1, gold, torch.full_like(gold, smoothing - 1, dtype=grad.dtype))
+
+
+def _add_product(sums: Tensor, left: Tensor, right: Tensor) -> None:
+    """sums += left @ right, without a temporary for the product where precisions are equal."""
+    if sums.dtype == left.dtype:
+        sums.addmm_(left, right)
+    else:
+        sums += left @ right

@@ -1,0 +1,396 @@
+"""Encoder-decoder Transformer in the paper's shape: pre-norm, normed embeddings, sinusoids, tied decoder embeddings.
+
+Letters in comments: B sentences, S source and T target pieces, H heads. Whatever is padded is padded on the right.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TypedDict
+
+import torch
+import torch.nn.functional as F  # noqa: N812 (as everybody writes it)
+from torch import Tensor, nn
+
+END, PAD = 0, 2  # </s> and <pad> in every vocabulary (evenglot.corpus.vocabulary, which needs SentencePiece)
+
+KeyValue = tuple[Tensor, Tensor]  # both (B, H, length, dim / H)
+
+
+class Size(TypedDict):
+    """The part of a `Shape` that has a name."""
+
+    dim: int
+    ffn: int
+    encoder_layers: int
+    decoder_layers: int
+    heads: int
+
+
+SIZES: Mapping[str, Size] = MappingProxyType(
+    {
+        "tiny": Size(dim=128, ffn=512, encoder_layers=2, decoder_layers=2, heads=4),
+        "mini": Size(dim=256, ffn=1024, encoder_layers=3, decoder_layers=3, heads=4),
+        "small": Size(dim=512, ffn=1024, encoder_layers=6, decoder_layers=6, heads=4),
+        "base": Size(dim=512, ffn=2048, encoder_layers=6, decoder_layers=6, heads=8),
+        "big": Size(dim=1024, ffn=4096, encoder_layers=6, decoder_layers=6, heads=16),
+    }
+)
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Everything needed to build a model: Shape(source_pieces=30_000, target_pieces=10_000, **SIZES["base"]).
+
+    `share_embeddings`: source and target pieces are those of one joint vocabulary, with one embedding for both.
+    """
+
+    source_pieces: int
+    target_pieces: int
+    dim: int
+    ffn: int
+    encoder_layers: int
+    decoder_layers: int
+    heads: int
+    dropout: float = 0.3
+    attention_dropout: float = 0.3
+    activation_dropout: float = 0.3
+    max_positions: int = 512
+    share_embeddings: bool = False
+
+    def __post_init__(self) -> None:
+        at_least = {"source_pieces": PAD + 1, "target_pieces": PAD + 1, "dim": 4}
+        for name in ("ffn", "encoder_layers", "decoder_layers", "heads", "max_positions"):
+            at_least[name] = 1
+        for name, least in at_least.items():
+            if getattr(self, name) < least:
+                raise ValueError(f"{name}: expected at least {least}, got {getattr(self, name)}")
+        for name in ("dropout", "attention_dropout", "activation_dropout"):
+            if not 0 <= getattr(self, name) < 1:
+                raise ValueError(f"{name}: expected 0 <= {name} < 1, got {getattr(self, name)}")
+        if self.dim % 2:
+            raise ValueError(f"dim: expected an even number (half of it sines, half cosines), got {self.dim}")
+        if self.dim % self.heads:
+            raise ValueError(f"heads: expected a divisor of dim = {self.dim}, got {self.heads}")
+        if self.share_embeddings and self.source_pieces != self.target_pieces:
+            raise ValueError(
+                "share_embeddings: needs one vocabulary for both sides, "
+                f"got source_pieces = {self.source_pieces} and target_pieces = {self.target_pieces}"
+            )
+
+
+@dataclass(frozen=True, eq=False)
+class Memory:
+    """What the decoder attends to in B source sentences, made once for each."""
+
+    states: Tensor  # (B, S, dim): the encoder's last states
+    mask: Tensor | None  # (B, 1, 1, S): True where there is a piece; None if there is one everywhere
+    layers: tuple[KeyValue, ...]  # keys and values of each decoder layer
+
+    def select(self, rows: Tensor) -> Memory:
+        """The memory of these sentences: a sentence can be left out, or be there several times."""
+        mask = None if self.mask is None else self.mask[rows]
+        return Memory(self.states[rows], mask, _select(self.layers, rows))
+
+
+@dataclass(frozen=True, eq=False)
+class Cache:
+    """What the decoder has seen of B target sentences so far: keys and values of each layer."""
+
+    layers: tuple[KeyValue, ...]
+
+    @property
+    def length(self) -> int:
+        """How many pieces each sentence has been given."""
+        return self.layers[0][0].size(2)
+
+    def select(self, rows: Tensor) -> Cache:
+        """The cache of these sentences: a sentence can be left out, or be there several times."""
+        return Cache(_select(self.layers, rows))
+
+
+class Transformer(nn.Module):
+    """The model. Sentences do not see each other: what comes out for one does not depend on the rest of the batch.
+
+    Positions are numbered 0, 1, 2, ... from a sentence's first piece on; the first piece the decoder sees is </s>.
+    Lengths may stay on the CPU when all else is on a GPU, which then never has to wait for them.
+    """
+
+    positions: Tensor
+
+    def __init__(self, shape: Shape) -> None:
+        super().__init__()
+        self.shape = shape
+        # With one joint vocabulary there is no source embedding, so that no weight has two names in the state dict.
+        self.source_embedding = None if shape.share_embeddings else _embedding(shape.source_pieces, shape.dim)
+        self.target_embedding = _embedding(shape.target_pieces, shape.dim)
+        self.encoder = Encoder(shape)
+        self.decoder = Decoder(shape)
+        self.register_buffer("positions", sinusoids(shape.max_positions, shape.dim), persistent=False)
+
+    @property
+    def output_embedding(self) -> Tensor:
+        """The decoder's input embedding, which is also its output layer: logits = hidden @ output_embedding.T."""
+        return self.target_embedding.weight
+
+    def forward(self, source: Tensor, source_lengths: Tensor, target: Tensor, target_lengths: Tensor) -> Tensor:
+        """Hidden states (n, dim) from which the n real target pieces are to be predicted, sentence by sentence.
+
+        `target` ends with </s> and is shifted here: piece t is predicted from </s> and the pieces before t.
+        """
+        seen = F.pad(target[:, :-1], (1, 0), value=END)
+        hidden = self.decode(seen, self.encode(source, source_lengths))
+        return unpadded(hidden, target_lengths)
+
+    def encode(self, source: Tensor, source_lengths: Tensor) -> Memory:
+        """Read the source sentences."""
+        real = is_real(source_lengths, source.size(1))
+        mask = None if bool(real.all()) else real[:, None, None].to(source.device)
+        pieces = self.target_embedding if self.source_embedding is None else self.source_embedding
+        states: Tensor = self.encoder(self._embed(pieces, source, "source"), mask)
+        return Memory(states, mask, self.decoder.remember(states))
+
+    def decode(self, seen: Tensor, memory: Memory) -> Tensor:
+        """Hidden states (B, T, dim) after each of the pieces seen, </s> the first of them, all at once."""
+        hidden: Tensor = self.decoder(self._embed(self.target_embedding, seen, "target"), memory)
+        return hidden
+
+    def start(self, memory: Memory) -> Cache:
+        """The cache of sentences of which nothing has been seen yet."""
+        return Cache(tuple((key[:, :, :0], value[:, :, :0]) for key, value in memory.layers))
+
+    def step(self, pieces: Tensor, memory: Memory, cache: Cache) -> tuple[Tensor, Cache]:
+        """See one more piece (B,) of each sentence, </s> the first: hidden states (B, dim), and the longer cache."""
+        embedded = self._embed(self.target_embedding, pieces[:, None], "target", cache.length)
+        hidden, cache = self.decoder.step(embedded, memory, cache)
+        return hidden[:, 0], cache
+
+    def _embed(self, embedding: nn.Embedding, ids: Tensor, side: str, first: int = 0) -> Tensor:
+        """Pieces, scaled, and their positions."""
+        end = first + ids.size(1)
+        if end > self.shape.max_positions:
+            raise ValueError(f"{side}: {end} pieces are more than the model's {self.shape.max_positions} positions")
+        embedded: Tensor = embedding(ids) * math.sqrt(self.shape.dim) + self.positions[first:end]
+        return embedded
+
+
+class Encoder(nn.Module):
+    """Embedded source pieces in, states out."""
+
+    def __init__(self, shape: Shape) -> None:
+        super().__init__()
+        self.embedding_norm = nn.LayerNorm(shape.dim)
+        self.dropout = nn.Dropout(shape.dropout)
+        self.layers = nn.ModuleList(EncoderLayer(shape) for _ in range(shape.encoder_layers))
+        self.final_norm = nn.LayerNorm(shape.dim)
+
+    def forward(self, x: Tensor, mask: Tensor | None) -> Tensor:
+        """x (B, S, dim); mask as in `Memory`."""
+        x = self.dropout(self.embedding_norm(x))
+        for layer in self.layers:
+            x = layer(x, mask)
+        states: Tensor = self.final_norm(x)
+        return states
+
+
+class Decoder(nn.Module):
+    """Embedded target pieces in, states out: of whole sentences (`forward`) or piece by piece (`step`)."""
+
+    def __init__(self, shape: Shape) -> None:
+        super().__init__()
+        self.embedding_norm = nn.LayerNorm(shape.dim)
+        self.dropout = nn.Dropout(shape.dropout)
+        self.layers = nn.ModuleList(DecoderLayer(shape) for _ in range(shape.decoder_layers))
+        self.final_norm = nn.LayerNorm(shape.dim)
+
+    def remember(self, states: Tensor) -> tuple[KeyValue, ...]:
+        """Keys and values of the encoder's states, for each layer."""
+        return tuple(layer.cross_attention.remember(states) for layer in self._layers())
+
+    def forward(self, x: Tensor, memory: Memory) -> Tensor:
+        """x (B, T, dim)."""
+        x = self.dropout(self.embedding_norm(x))
+        for layer, source in zip(self.layers, memory.layers, strict=True):
+            x = layer(x, source, memory.mask)
+        states: Tensor = self.final_norm(x)
+        return states
+
+    def step(self, x: Tensor, memory: Memory, cache: Cache) -> tuple[Tensor, Cache]:
+        """x (B, 1, dim): the piece that comes after those in the cache."""
+        x = self.dropout(self.embedding_norm(x))
+        longer = []
+        for layer, source, past in zip(self._layers(), memory.layers, cache.layers, strict=True):
+            x, seen = layer.step(x, source, memory.mask, past)
+            longer.append(seen)
+        return self.final_norm(x), Cache(tuple(longer))
+
+    def _layers(self) -> list[DecoderLayer]:
+        return [layer for layer in self.layers if isinstance(layer, DecoderLayer)]  # for mypy: all of them are
+
+
+class EncoderLayer(nn.Module):
+    """x + attention(norm(x)), then x + feed_forward(norm(x))."""
+
+    def __init__(self, shape: Shape) -> None:
+        super().__init__()
+        self.self_attention_norm = nn.LayerNorm(shape.dim)
+        self.self_attention = SelfAttention(shape)
+        self.feed_forward_norm = nn.LayerNorm(shape.dim)
+        self.feed_forward = FeedForward(shape)
+        self.dropout = nn.Dropout(shape.dropout)
+
+    def forward(self, x: Tensor, mask: Tensor | None) -> Tensor:
+        """x (B, S, dim)."""
+        x = x + self.dropout(self.self_attention(self.self_attention_norm(x), mask))
+        fed: Tensor = self.dropout(self.feed_forward(self.feed_forward_norm(x)))
+        return x + fed
+
+
+class DecoderLayer(nn.Module):
+    """As the encoder's, with attention to the source sentence in between; target pieces see what is before them."""
+
+    def __init__(self, shape: Shape) -> None:
+        super().__init__()
+        self.self_attention_norm = nn.LayerNorm(shape.dim)
+        self.self_attention = SelfAttention(shape)
+        self.cross_attention_norm = nn.LayerNorm(shape.dim)
+        self.cross_attention = CrossAttention(shape)
+        self.feed_forward_norm = nn.LayerNorm(shape.dim)
+        self.feed_forward = FeedForward(shape)
+        self.dropout = nn.Dropout(shape.dropout)
+
+    def forward(self, x: Tensor, source: KeyValue, mask: Tensor | None) -> Tensor:
+        """x (B, T, dim), whole sentences. No mask for padding: it is on the right, where nothing real looks."""
+        x = x + self.dropout(self.self_attention(self.self_attention_norm(x), causal=True))
+        return self._look_at_source(x, source, mask)
+
+    def step(self, x: Tensor, source: KeyValue, mask: Tensor | None, past: KeyValue) -> tuple[Tensor, KeyValue]:
+        """x (B, 1, dim), the piece after `past`; and what is past with it."""
+        attended, past = self.self_attention.step(self.self_attention_norm(x), past)
+        return self._look_at_source(x + self.dropout(attended), source, mask), past
+
+    def _look_at_source(self, x: Tensor, source: KeyValue, mask: Tensor | None) -> Tensor:
+        x = x + self.dropout(self.cross_attention(self.cross_attention_norm(x), source, mask))
+        fed: Tensor = self.dropout(self.feed_forward(self.feed_forward_norm(x)))
+        return x + fed
+
+
+class SelfAttention(nn.Module):
+    """Attention within a sentence. Rows of `qkv`: all heads' queries, then all keys, then all values."""
+
+    def __init__(self, shape: Shape) -> None:
+        super().__init__()
+        self.heads, self.dropout = shape.heads, shape.attention_dropout
+        self.qkv = _attention_input(shape.dim, 3)
+        self.output = _linear(shape.dim, shape.dim)
+
+    def forward(self, x: Tensor, mask: Tensor | None = None, causal: bool = False) -> Tensor:
+        """x (B, length, dim); mask: True for the pieces to look at; causal: none that come later."""
+        query, key, value = _heads(self.qkv(x), 3, self.heads)
+        attended = F.scaled_dot_product_attention(query, key, value, mask, self.dropout * self.training, causal)
+        mixed: Tensor = self.output(_joined(attended))
+        return mixed
+
+    def step(self, x: Tensor, past: KeyValue) -> tuple[Tensor, KeyValue]:
+        """x (B, 1, dim) looks at all before it and at itself."""
+        query, *new = _heads(self.qkv(x), 3, self.heads)
+        key, value = (torch.cat([old, added], 2) for old, added in zip(past, new, strict=True))
+        attended = F.scaled_dot_product_attention(query, key, value, dropout_p=self.dropout * self.training)
+        return self.output(_joined(attended)), (key, value)
+
+
+class CrossAttention(nn.Module):
+    """Attention from a target sentence to its source sentence. Rows of `kv`: all heads' keys, then all values."""
+
+    def __init__(self, shape: Shape) -> None:
+        super().__init__()
+        self.heads, self.dropout = shape.heads, shape.attention_dropout
+        self.query = _attention_input(shape.dim, 1)
+        self.kv = _attention_input(shape.dim, 2)
+        self.output = _linear(shape.dim, shape.dim)
+
+    def remember(self, states: Tensor) -> KeyValue:
+        """Keys and values of the encoder's states (B, S, dim)."""
+        key, value = _heads(self.kv(states), 2, self.heads)
+        return key, value
+
+    def forward(self, x: Tensor, source: KeyValue, mask: Tensor | None) -> Tensor:
+        """x (B, T, dim); source as `remember` made it; mask as in `Memory`."""
+        (query,) = _heads(self.query(x), 1, self.heads)
+        attended = F.scaled_dot_product_attention(query, *source, mask, self.dropout * self.training)
+        mixed: Tensor = self.output(_joined(attended))
+        return mixed
+
+
+class FeedForward(nn.Module):
+    """Two linear layers with a ReLU in between."""
+
+    def __init__(self, shape: Shape) -> None:
+        super().__init__()
+        self.expand = _linear(shape.dim, shape.ffn)
+        self.contract = _linear(shape.ffn, shape.dim)
+        self.dropout = nn.Dropout(shape.activation_dropout)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The same for every piece."""
+        contracted: Tensor = self.contract(self.dropout(F.relu(self.expand(x))))
+        return contracted
+
+
+def sinusoids(positions: int, dim: int) -> Tensor:
+    """Position vectors (positions, dim) as fairseq has them: sines in the first half, cosines in the second."""
+    half = dim // 2
+    frequency = torch.exp(torch.arange(half, dtype=torch.float64) * -(math.log(10_000) / (half - 1)))
+    angle = torch.arange(positions, dtype=torch.float64)[:, None] * frequency
+    return torch.cat([angle.sin(), angle.cos()], 1).float()
+
+
+def is_real(lengths: Tensor, width: int) -> Tensor:
+    """(B, width): True where there is a piece, False where there is padding; on the device of the lengths."""
+    return torch.arange(width, device=lengths.device) < lengths[:, None]
+
+
+def unpadded(padded: Tensor, lengths: Tensor) -> Tensor:
+    """What is not padding in `padded` (B, T, ...), sentence by sentence."""
+    places = is_real(lengths, padded.size(1)).flatten().nonzero().squeeze(1)
+    return padded.flatten(0, 1)[places.to(padded.device)]
+
+
+def _select(layers: tuple[KeyValue, ...], rows: Tensor) -> tuple[KeyValue, ...]:
+    return tuple((key[rows], value[rows]) for key, value in layers)
+
+
+def _heads(projected: Tensor, parts: int, heads: int) -> tuple[Tensor, ...]:
+    """(B, length, parts * dim) -> for each part (B, H, length, dim / H)."""
+    sentences, length, _ = projected.shape
+    return projected.view(sentences, length, parts, heads, -1).permute(2, 0, 3, 1, 4).unbind()
+
+
+def _joined(attended: Tensor) -> Tensor:
+    """(B, H, length, dim / H) -> (B, length, dim)."""
+    return attended.transpose(1, 2).flatten(2)
+
+
+def _embedding(pieces: int, dim: int) -> nn.Embedding:
+    embedding = nn.Embedding(pieces, dim, padding_idx=PAD)
+    nn.init.normal_(embedding.weight, std=dim**-0.5)
+    nn.init.zeros_(embedding.weight.data[PAD])
+    return embedding
+
+
+def _linear(inputs: int, outputs: int) -> nn.Linear:
+    linear = nn.Linear(inputs, outputs)
+    nn.init.xavier_uniform_(linear.weight)
+    nn.init.zeros_(linear.bias)
+    return linear
+
+
+def _attention_input(dim: int, parts: int) -> nn.Linear:
+    """Queries, keys or values, or several of them in one; each starts as it does in fairseq."""
+    linear = _linear(dim, parts * dim)
+    for part in linear.weight.data.view(parts, dim, dim):
+        nn.init.xavier_uniform_(part, gain=2**-0.5)
+    return linear

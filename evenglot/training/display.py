@@ -1,0 +1,302 @@
+"""What a person sees while a model trains: a live picture on a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from time import monotonic
+from typing import Any
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from evenglot.report.tables import table
+from evenglot.report.training_tables import duration, number, percent
+from evenglot.training.log import Event, Standings
+
+SECONDS_BETWEEN_PICTURES = 1.0  # one takes about 10 ms, which training has to wait
+MOST_ROWS = 12
+OTHER_LINES = 7  # of the picture: bar, numbers, empty line, heading, rule, "and N more", and the cursor's
+SHORT_LIST = 6  # directions named in one line about the mixture
+
+
+class Display:
+    """Follows a run on standard error. It reads the log, and is told of every update in between."""
+
+    def __init__(self, console: Console | None = None, clock: Callable[[], float] = monotonic) -> None:
+        self.console = console or Console(stderr=True)
+        self._clock = clock
+        self._standings = Standings()
+        self._numbers: dict[str, float | None] = {}
+        self._step, self._total = 0, 0
+        self._start_step: int | None = None
+        self._start_time = clock()
+        self._live: Live | None = None
+        self._last_picture = -math.inf
+        self._folders: dict[int, str] = {}  # of checkpoints, by step
+        self._closed = False
+
+    def recall(self, events: Iterable[Event]) -> None:
+        """Take in what happened before a resumed run was stopped, without a word about it."""
+        for event in events:
+            self._remember(event)
+
+    def read(self, event: Event) -> None:
+        """Show one event of the log."""
+        before = {name: direction.q for name, direction in self._standings.directions.items()}
+        self._remember(event)
+        if event["event"] in ("config", "resume"):
+            self._start(event["step"])
+        if event["event"] == "step":
+            self._take_numbers(event["step"], event.get("total_updates"), event)
+        if event["event"] == "done":
+            self._wipe()
+        for line in self._lines(event, before):
+            self.note(line)
+        self._redraw(now=event["event"] != "step")  # those may come with every update
+
+    def update(self, step: int, total: int, **numbers: float | None) -> None:
+        """Move the bar; called after every update, so it does next to nothing most of the time."""
+        if self._start_step is None:
+            self._start(step - 1)
+        self._take_numbers(step, total, numbers)
+        self._redraw()
+
+    def note(self, text: str) -> None:
+        """Say something that stays, above the bar."""
+        with self._if_anybody_listens():
+            self.console.print(text, highlight=False, soft_wrap=True, markup=False)
+
+    def close(self) -> None:
+        """Leave the terminal as it was found."""
+        live, self._live, self._closed = self._live, None, True
+        if live is not None:
+            with self._if_anybody_listens():
+                live.update(self._picture())
+                live.stop()
+
+    def _wipe(self) -> None:
+        """Take the picture away: what comes now says it better."""
+        if self._live is not None:
+            self._live.transient = True
+        self.close()
+
+    @contextmanager
+    def _if_anybody_listens(self) -> Iterator[None]:
+        """A terminal that is closed, or a pipe that breaks (rich then leaves the program), must not stop training."""
+        try:
+            yield
+        except (OSError, SystemExit):
+            self._closed = self.console.quiet = True
+
+    @property
+    def _is_live(self) -> bool:
+        return self.console.is_terminal and not self.console.is_dumb_terminal
+
+    # What is known
+
+    def _remember(self, event: Event) -> None:
+        self._standings.take([event])
+        if event["event"] == "checkpoint" and event.get("folder"):
+            self._folders[event["step"]] = event["folder"]
+        if event["event"] == "config":
+            self._total = event.get("updates") or self._total
+
+    def _start(self, step: int) -> None:
+        self._start_step, self._start_time = step, self._clock()
+
+    def _take_numbers(self, step: int, total: int | None, numbers: Mapping[str, Any]) -> None:
+        self._step, self._total = step, total or self._total
+        self._standings.step = max(self._standings.step, step)
+        for name in ("loss", "learning_rate", "tokens_per_second"):
+            if name in numbers:
+                self._numbers[name] = numbers[name]
+
+    def _seconds_left(self) -> float | None:
+        """At the mean speed since the start, which counts validations and checkpoints as well."""
+        done = self._step - (self._start_step or 0)
+        if done <= 0 or not self._total:
+            return None
+        return max(0, self._total - self._step) * (self._clock() - self._start_time) / done
+
+    # Lines that stay
+
+    def _lines(self, event: Event, before: Mapping[str, float | None]) -> list[str]:
+        """What there is to say about an event, in words."""
+        match event["event"]:
+            case "resume":
+                return [f"resumed after update {event['step']:,}"]
+            case "step" if not self._is_live:
+                return [self._step_line()]
+            case "balance" if event.get("changed", True) and not self._is_live:
+                return [balance_line(event, before)]
+            case "validation":
+                return [validation_line(event)]
+            case "warning":
+                return [f"warning  {event['message']}"]
+            case "done":
+                return self._closing_lines(event)
+        return []
+
+    def _step_line(self) -> str:
+        total = f"/{self._total:,}  {100 * self._step / self._total:.0f} %" if self._total else ""
+        left = self._seconds_left()
+        parts = [f"update {self._step:,}{total}", *self._spoken_numbers()]
+        return "  ".join([*parts, f"{duration(left)} left"] if left is not None else parts)
+
+    def _spoken_numbers(self) -> list[str]:
+        loss, rate, speed = (self._numbers.get(name) for name in ("loss", "learning_rate", "tokens_per_second"))
+        parts = [f"loss {number(loss)}"]
+        if rate is not None:
+            parts.append(f"lr {short_exponent(rate)}")
+        if speed is not None:
+            parts.append(f"{speed:,.0f} tok/s")
+        return parts
+
+    def _closing_lines(self, event: Event) -> list[str]:
+        seconds = event.get("seconds")
+        time = f" in {duration(seconds)}" if seconds is not None else ""
+        reason = f" ({event['reason']})" if event.get("reason") else ""
+        lines = [f"done  {event['step']:,} updates{time}{reason}"]
+        best = event.get("best_step")
+        if best is not None:
+            where = f"  {self._folders[best]}" if best in self._folders else ""
+            lines.append(f"best  update {best:,}  score {number(event.get('best_score'), 3)}{where}")
+        return lines
+
+    # The live picture
+
+    def _redraw(self, now: bool = False) -> None:
+        """Draw from here, not from a thread: then nothing changes while it is drawn."""
+        if not self._is_live or self._closed or not self._step:
+            return
+        if not now and self._clock() - self._last_picture < SECONDS_BETWEEN_PICTURES:
+            return
+        self._last_picture = self._clock()
+        with self._if_anybody_listens():
+            if self._live is None:
+                self._live = self._open()
+            self._live.update(self._picture(), refresh=True)
+
+    def _open(self) -> Live:
+        # Standard output may be a file or a pipe: then it is left alone.
+        live = Live(console=self.console, auto_refresh=False, redirect_stdout=sys.stdout.isatty())
+        live.start()
+        self.console.show_cursor(True)  # a process that is killed must not leave the terminal without one
+        return live
+
+    def _picture(self) -> RenderableType:
+        rows = min(MOST_ROWS, self.console.height - OTHER_LINES)
+        return Group(self._bar(), self._figures(), *self._languages(rows))
+
+    def _bar(self) -> Table:
+        done, total = min(self._step, self._total or self._step), self._total or self._step
+        line = Table.grid(padding=(0, 2), expand=True)
+        line.add_column(no_wrap=True)
+        line.add_column(ratio=1)
+        line.add_column(no_wrap=True, justify="right")
+        updates = f"update {self._step:,}/{total:,}"
+        line.add_row(updates, ProgressBar(total=max(1, total), completed=done), f"{100 * done / max(1, total):.0f} %")
+        return line
+
+    def _figures(self) -> Text:
+        left = self._seconds_left()
+        parts = [*self._spoken_numbers(), f"{duration(self._clock() - self._start_time)} so far"]
+        text = "  ".join([*parts, f"{duration(left)} left"] if left is not None else parts)
+        return Text(text, no_wrap=True, overflow="ellipsis")
+
+    def _languages(self, most: int) -> list[RenderableType]:
+        directions = self._standings.directions
+        if not directions or most < 1:
+            return []
+        shown = worth_showing(self._standings, most)
+        result = table("", {name: self._cells(name) for name in shown}, COLUMNS)
+        result.show_edge = False
+        more = len(directions) - len(shown)
+        return [Text(), result, *([Text(f"... and {more} more", style="dim")] if more else [])]
+
+    def _cells(self, name: str) -> list[str]:
+        direction = self._standings[name]
+        return [
+            percent(direction.p),
+            percent(direction.q),
+            number(self._standings.passes(name), 1),
+            number(direction.train_loss),
+            number(direction.valid_loss, 3),
+            change(direction.valid_loss_before, direction.valid_loss),
+        ]
+
+
+COLUMNS = ("data %", "shown %", "passes", "train loss", "valid loss", "change")
+
+
+def worth_showing(standings: Standings, most: int) -> list[str]:
+    """All directions, largest first; if they are too many, those shown most unlike their size and the worst losses."""
+    directions = standings.directions
+    largest_first = sorted(directions, key=lambda name: -directions[name].pairs)
+    if len(largest_first) <= most:
+        return largest_first
+
+    def unlikeness(name: str) -> float:
+        return -abs(math.log(directions[name].q_over_p))
+
+    def goodness(name: str) -> float:
+        losses = (directions[name].valid_loss, directions[name].train_loss)
+        return -next((loss for loss in losses if loss is not None), 0.0)
+
+    chosen = set(sorted(largest_first, key=unlikeness)[: most // 2])
+    for name in sorted(largest_first, key=goodness):
+        if len(chosen) < most:
+            chosen.add(name)
+    return [name for name in largest_first if name in chosen]
+
+
+def change(before: float | None, now: float | None) -> str:
+    """How a loss moved since the last time, with its sign."""
+    return "" if before is None or now is None else f"{now - before:+.3f}"
+
+
+def short_exponent(value: float) -> str:
+    """Scientific notation as people write it: 3.0e-4."""
+    digits, exponent = f"{value:.1e}".split("e")
+    return f"{digits}e{int(exponent)}"
+
+
+def validation_line(event: Event) -> str:
+    """The numbers of a validation in one line."""
+    best = " (best)" if event.get("best") else ""
+    means = {"valid": event.get("pooled"), "macro": event.get("macro"), "worst": event.get("worst")}
+    parts = {label: number(value, 3) for label, value in means.items() if value is not None}
+    if event.get("score") is not None and event["score"] not in means.values():
+        parts["score"] = number(event["score"], 3)
+    first, *others = [f"{label} {value}" for label, value in parts.items()] or ["valid"]
+    if "worst" in parts and (name := _whose(event, means["worst"])):
+        others = [f"{other} {name}" if other.startswith("worst") else other for other in others]
+    return "  ".join([f"update {event['step']:,}", first + best, *others])
+
+
+def _whose(event: Event, value: float | None) -> str | None:
+    """The direction that this number belongs to."""
+    for measure in ("loss", "loss_per_character", "chrf"):
+        for name, measured in (event.get(measure) or {}).items():
+            if measured is not None and measured == value:
+                return str(name)
+    return None
+
+
+def balance_line(event: Event, before: Mapping[str, float | None]) -> str:
+    """The new mixture in percent; of many directions those whose share changed most."""
+    mixture: dict[str, float] = event["mixture"]
+
+    def moved(name: str) -> float:
+        return -abs(mixture[name] - (before.get(name) or 0.0))
+
+    shown = sorted(mixture, key=moved)[:SHORT_LIST] if len(mixture) > 2 * SHORT_LIST else list(mixture)
+    shares = "  ".join(f"{name} {percent(mixture[name])}" for name in shown)
+    more = f"  ... and {len(mixture) - len(shown)} more" if len(shown) < len(mixture) else ""
+    return f"update {event['step']:,}  balance in %  {shares}{more}"

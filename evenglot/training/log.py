@@ -1,0 +1,217 @@
+"""The record of a run: `log.jsonl`, one event a line. Terminal, TensorBoard and W&B are readers of the same events."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, BinaryIO, Protocol
+
+Event = dict[str, Any]
+
+
+class Reader(Protocol):
+    """Something that wants to hear of every event."""
+
+    def read(self, event: Event) -> None:
+        """Take in one event."""
+
+    def close(self) -> None:
+        """The run is over."""
+
+
+class Log:
+    """Writes events to a file and hands each to its readers. Without a path (other ranks) nothing is written."""
+
+    def __init__(self, path: Path | None, readers: Sequence[Reader] = ()) -> None:
+        self.readers = list(readers)
+        self._file: BinaryIO | None = None
+        if path is not None:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._file = path.open("a+b")
+            self._cut(self.size)
+
+    def write(self, event: str, step: int, **content: Any) -> None:
+        """Append an event. Numbers that are not finite become null, as JSON has no word for them."""
+        now = datetime.now(UTC).isoformat(timespec="seconds")
+        line: Event = _plain({"event": event, "step": step, "time": now, **content})
+        if self._file is not None:
+            self._file.write(json.dumps(line, ensure_ascii=False, allow_nan=False).encode() + b"\n")
+            self._file.flush()  # whoever watches the file sees it at once, and a kill loses nothing
+        for reader in list(self.readers):
+            self._hand(reader, line)
+
+    def _hand(self, reader: Reader, event: Event) -> None:
+        try:
+            reader.read(event)
+        except Exception as error:  # a full disk or a lost connection over there must not stop training
+            self.readers.remove(reader)
+            _complain(reader, error)
+
+    @property
+    def size(self) -> int:
+        """Bytes so far. A checkpoint remembers it, so that a resumed run knows where to go on."""
+        return 0 if self._file is None else os.fstat(self._file.fileno()).st_size
+
+    def rewind(self, size: int) -> None:
+        """Forget what was logged after a checkpoint: those steps will be done again. A shorter file stays as it is."""
+        self._cut(min(size, self.size))
+
+    def _cut(self, size: int) -> None:
+        """Keep the whole lines among the first bytes: a line that was cut short would spoil the next one."""
+        if self._file is None:
+            return
+        self._file.seek(0)
+        kept = self._file.read(size)
+        self._file.truncate(kept.rfind(b"\n") + 1)  # opened to append: the next write goes to the new end
+
+    def sync(self) -> None:
+        """Wait until all of it is on the disk; done before a checkpoint that remembers the size is written."""
+        if self._file is not None:
+            os.fsync(self._file.fileno())
+
+    def close(self) -> None:
+        """Close the file and the readers; closing twice does no harm."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+        while self.readers:
+            reader = self.readers.pop()
+            try:
+                reader.close()
+            except Exception as error:
+                _complain(reader, error)
+
+
+def _complain(reader: Reader, error: Exception) -> None:
+    with suppress(OSError, ValueError):  # standard error may be what has gone away
+        reason = f"{type(error).__name__}: {error}"
+        print(f"warning: {type(reader).__name__} failed and is left out from here on ({reason})", file=sys.stderr)
+
+
+def _plain(value: Any) -> Any:
+    """The value in JSON's terms."""
+    if hasattr(value, "tolist"):  # NumPy's and torch's numbers and arrays
+        value = value.tolist()
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, float):
+        return float(value) if math.isfinite(value) else None
+    return str(value) if isinstance(value, Path) else value
+
+
+def read_log(path: Path) -> list[Event]:
+    """All events of a run. A last line that is still being written, or was cut short by a crash, is left out."""
+    lines = path.read_bytes().split(b"\n")
+    events = []
+    for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
+        try:
+            event = json.loads(line)
+        except ValueError:
+            if number == len(lines):
+                break
+            raise ValueError(f"{path}:{number}: this line of the log is not JSON; repair or remove it") from None
+        events.append(event)
+    return events
+
+
+@dataclass
+class Standing:
+    """Where one direction stands."""
+
+    pairs: int = 0
+    p: float | None = None  # its share of the data
+    first_q: float | None = None
+    q: float | None = None  # its share of what is shown now
+    drawn: float = 0.0  # pairs that were shown in finished intervals
+    drawing: int = 0  # pairs in the running interval
+    train_loss: float | None = None
+    valid_loss: float | None = None
+    valid_loss_before: float | None = None
+
+    @property
+    def q_over_p(self) -> float:
+        """How much more often it is shown than its size asks for; 1 if not known."""
+        return self.q / self.p if self.q and self.p else 1.0
+
+
+@dataclass
+class Standings:
+    """Where every direction stands, put together from the events of a run in their order."""
+
+    directions: dict[str, Standing] = field(default_factory=dict)
+    interval_start: int = 0
+    interval_updates: int = 0
+    step: int = 0
+
+    def take(self, events: Iterable[Event]) -> None:
+        """Follow these events."""
+        for event in events:
+            self.step = max(self.step, event["step"])
+            if follow := self._followers().get(event["event"]):
+                follow(event)
+
+    def _followers(self) -> dict[str, Callable[[Event], None]]:
+        return {
+            "config": self._config,
+            "interval": self._interval,
+            "step": lambda event: self._losses(event.get("losses")),
+            "balance": self._balance,
+            "validation": self._validation,
+        }
+
+    def __getitem__(self, name: str) -> Standing:
+        return self.directions.setdefault(name, Standing())
+
+    def passes(self, name: str) -> float | None:
+        """How often its corpus was read so far, the running interval by the part of it that is done."""
+        direction = self[name]
+        return (direction.drawn + direction.drawing * self._part_done()) / direction.pairs if direction.pairs else None
+
+    def _part_done(self) -> float:
+        return min(1.0, (self.step - self.interval_start) / self.interval_updates) if self.interval_updates else 0.0
+
+    def _config(self, event: Event) -> None:
+        for name, facts in event.get("directions", {}).items():
+            self[name].pairs, self[name].p = facts.get("pairs", 0), facts.get("p")
+            self._mixture({name: facts.get("q")})
+
+    def _interval(self, event: Event) -> None:
+        part = self._part_done()  # of the interval before; a strategy may ask for a new one early
+        for direction in self.directions.values():
+            direction.drawn, direction.drawing = direction.drawn + direction.drawing * part, 0
+        self.interval_start, self.interval_updates = event["step"], event.get("updates", 0)
+        for name, pairs in event.get("pairs", {}).items():
+            self[name].drawing = pairs
+        self._mixture(event.get("mixture"))
+
+    def _balance(self, event: Event) -> None:
+        """At the end of an interval the new mixture is a plan; the next interval, if any, says what is shown."""
+        if event["step"] < self.interval_start + self.interval_updates:
+            self._mixture(event.get("mixture"))
+
+    def _mixture(self, mixture: Mapping[str, float | None] | None) -> None:
+        for name, share in (mixture or {}).items():
+            direction = self[name]
+            direction.q = share
+            direction.first_q = share if direction.first_q is None else direction.first_q
+
+    def _losses(self, losses: Mapping[str, float | None] | None) -> None:
+        for name, loss in (losses or {}).items():
+            if loss is not None:  # null: not shown since the last time
+                self[name].train_loss = loss
+
+    def _validation(self, event: Event) -> None:
+        for name, loss in event.get("loss", {}).items():
+            direction = self[name]
+            direction.valid_loss, direction.valid_loss_before = loss, direction.valid_loss

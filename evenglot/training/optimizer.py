@@ -1,0 +1,84 @@
+"""AdamW and the learning rate."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import torch
+from torch import Tensor, nn
+
+from evenglot.config import TrainSettings
+
+Schedule = Callable[[int], float]
+
+
+def learning_rate(settings: TrainSettings) -> Schedule:
+    """The learning rate after so many updates; the next update uses it."""
+    peak, warmup = settings.learning_rate, settings.warmup
+    fall = FALLS[settings.schedule](settings)
+
+    def rate(done: int) -> float:
+        if done < warmup:
+            return settings.warmup_start + (peak - settings.warmup_start) * done / warmup
+        return peak * fall(done)
+
+    return rate
+
+
+def inverse_sqrt(settings: TrainSettings) -> Schedule:
+    """With the inverse square root of the update."""
+    return lambda done: (max(settings.warmup, 1) / max(done, 1)) ** 0.5
+
+
+def step_decay(settings: TrainSettings) -> Schedule:
+    """By a factor at every multiple of `decay_every`, counted from update 0 (the paper's for chi-IBR)."""
+    return lambda done: settings.decay ** (done // settings.decay_every)
+
+
+def linear(settings: TrainSettings) -> Schedule:
+    """In a straight line to 0 at the end of the run."""
+    length = max(settings.updates - settings.warmup, 1)
+    return lambda done: max(settings.updates - done, 0) / length
+
+
+def constant(settings: TrainSettings) -> Schedule:
+    """Not at all, until the last `cooldown` updates: over these in a straight line to 0."""
+    return lambda done: min(1.0, max(settings.updates - done, 0) / settings.cooldown) if settings.cooldown else 1.0
+
+
+FALLS: Mapping[str, Callable[[TrainSettings], Schedule]] = {
+    "inverse-sqrt": inverse_sqrt,
+    "step": step_decay,
+    "linear": linear,
+    "constant": constant,
+}
+
+
+def create_optimizer(model: nn.Module, settings: TrainSettings) -> torch.optim.Optimizer:
+    """AdamW with decoupled weight decay on all parameters, as fairseq's Adam."""
+    return torch.optim.AdamW(
+        model.parameters(),
+        lr=settings.learning_rate,
+        betas=settings.betas,
+        eps=settings.epsilon,
+        weight_decay=settings.weight_decay,
+        fused=True,
+    )
+
+
+def optimizer_tensors(optimizer: torch.optim.Optimizer, model: nn.Module) -> dict[str, Tensor]:
+    """The optimizer's memory by the names of the parameters: 'encoder.norm.weight/exp_avg'."""
+    return {
+        f"{name}/{key}": value
+        for name, parameter in model.named_parameters()
+        for key, value in optimizer.state[parameter].items()
+    }
+
+
+def load_optimizer_tensors(optimizer: torch.optim.Optimizer, model: nn.Module, tensors: Mapping[str, Tensor]) -> None:
+    """Go on with a saved memory."""
+    parameters = dict(model.named_parameters())
+    for full_name, value in tensors.items():
+        name, _, key = full_name.rpartition("/")
+        parameter = parameters[name]
+        optimizer.state[parameter][key] = value.to(parameter.device)

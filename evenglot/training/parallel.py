@@ -1,0 +1,115 @@
+"""Device, precision, threads and processes. Everything here is a no-op on one process and a CPU."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+
+from evenglot.config import TrainSettings
+
+CPU = torch.device("cpu")
+PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+
+
+@dataclass(frozen=True)
+class Processes:
+    """This process among those that train together (started by `torchrun`), and what it computes on."""
+
+    rank: int = 0
+    world: int = 1
+    device: torch.device = CPU
+    precision: Literal["float32", "bfloat16", "float16"] = "float32"
+    threads: int = 1
+
+    @property
+    def is_first(self) -> bool:
+        """One process speaks and writes for all."""
+        return self.rank == 0
+
+    def autocast(self) -> AbstractContextManager[None]:
+        """Where the model runs: in low precision, if that was chosen."""
+        if self.precision == "float32":
+            return nullcontext()
+        return torch.autocast(self.device.type, PRECISIONS[self.precision])
+
+    def sum(self, values: Tensor) -> Tensor:
+        """The sum of the values of all processes."""
+        if self.world > 1:
+            dist.all_reduce(values)
+        return values
+
+    def gather(self, values: Tensor) -> list[Tensor]:
+        """The values (n,) of every process, by rank; n may differ between processes."""
+        if self.world == 1:
+            return [values]
+        sizes = torch.zeros(self.world, dtype=torch.int64)
+        sizes[self.rank] = len(values)
+        longest = int(self.sum(sizes).max())
+        padded = nn.functional.pad(values, (0, longest - len(values)))
+        received = [torch.empty_like(padded) for _ in range(self.world)]
+        dist.all_gather(received, padded)
+        return [part[:size] for part, size in zip(received, sizes.tolist(), strict=True)]
+
+    def sum_gradients(self, model: nn.Module) -> None:
+        """Add up the gradients of all processes, as one long vector.
+
+        Its layout never changes, so a resumed run adds in the same order: bit by bit the same sums. (DDP lays its
+        buckets out anew after the first update.)
+        """
+        if self.world == 1:
+            return
+        gradients = [parameter.grad for parameter in model.parameters() if parameter.grad is not None]
+        flat = torch.cat([gradient.reshape(-1) for gradient in gradients])
+        dist.all_reduce(flat)
+        totals = torch.split(flat, [gradient.numel() for gradient in gradients])
+        for gradient, total in zip(gradients, totals, strict=True):
+            gradient.copy_(total.view_as(gradient))
+
+    def wait(self) -> None:
+        """Until all processes are here."""
+        if self.world > 1:
+            dist.barrier()
+
+
+@contextmanager
+def processes(settings: TrainSettings) -> Iterator[Processes]:
+    """Join the other processes, if `torchrun` started several, and choose device, precision and threads."""
+    world, rank, local_rank = (int(os.environ.get(name, default)) for name, default in ENVIRONMENT.items())
+    on_gpu = settings.device == "cuda" or (settings.device == "auto" and torch.cuda.is_available())
+    if on_gpu and not torch.cuda.is_available():
+        raise ValueError("train.device: there is no CUDA device here; use 'cpu' or 'auto'")
+    device = torch.device("cuda", local_rank) if on_gpu else torch.device("cpu")
+    if on_gpu:
+        torch.cuda.set_device(device)
+    threads = settings.threads or max(1, cores() // int(os.environ.get("LOCAL_WORLD_SIZE", "1")))
+    torch.set_num_threads(threads)
+    if world > 1:
+        dist.init_process_group("cpu:gloo,cuda:nccl" if on_gpu else "gloo")
+    try:
+        yield Processes(rank, world, device, _precision(settings, on_gpu), threads)
+    finally:
+        if world > 1:
+            dist.destroy_process_group()
+
+
+ENVIRONMENT = {"WORLD_SIZE": "1", "RANK": "0", "LOCAL_RANK": "0"}  # as set by torchrun
+
+
+def cores() -> int:
+    """How many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _precision(settings: TrainSettings, on_gpu: bool) -> Literal["float32", "bfloat16", "float16"]:
+    if settings.precision != "auto":
+        if not on_gpu and settings.precision != "float32":
+            raise ValueError("train.precision: on a CPU training is in float32; use 'auto' or 'float32'")
+        return settings.precision
+    return "bfloat16" if on_gpu and torch.cuda.is_bf16_supported() else "float32"

@@ -1,0 +1,68 @@
+"""Gradients on small samples of every group, for strategies that compare them (MultiDDS)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import torch
+
+from evenglot.balance import GradientProbe
+from evenglot.batches.draw import generator
+from evenglot.batches.load import Batch, collate
+from evenglot.corpus.sequences import ParallelSequences
+from evenglot.corpus.vocabulary import PAD
+from evenglot.training.step import Step
+
+Corpora = Mapping[str, ParallelSequences]
+
+
+def mean_cosines(
+    step: Step, number: int, probe: GradientProbe, train: Corpora, valid: Corpora, groups: Mapping[str, str]
+) -> dict[str, dict[str, float]]:
+    """For each group, the mean over validation groups of cos(training gradient, validation gradient), after `number`
+    updates; as `Balancer.observe_gradients` wants it.
+
+    The mean of cosines with unit vectors is the product with the mean of the unit vectors: only that one is kept, not
+    a gradient for each validation group. All processes draw the same samples and use the result of the first.
+    """
+    towards = None
+    validated = _by_group(valid, groups)
+    for group, names in validated.items():
+        gradient = step.gradient(
+            number, _sample(valid, names, probe, step.seed, "valid", group, number), "valid", group
+        )
+        unit = gradient / gradient.norm().clamp_min(1e-30) / len(validated)
+        towards = unit if towards is None else towards + unit
+    if towards is None:
+        return {}
+    cosines = {}
+    for group, names in _by_group(train, groups).items():
+        gradient = step.gradient(
+            number, _sample(train, names, probe, step.seed, "train", group, number), "train", group
+        )
+        cosines[group] = float(gradient @ towards / gradient.norm().clamp_min(1e-30))
+    values = torch.tensor(list(cosines.values()), dtype=torch.float64)
+    agreed = step.processes.sum(values if step.processes.is_first else torch.zeros_like(values))
+    return {group: {"all": value} for group, value in zip(cosines, agreed.tolist(), strict=True)}
+
+
+def _by_group(corpora: Corpora, groups: Mapping[str, str]) -> dict[str, list[str]]:
+    """The directions with text of each group."""
+    members: dict[str, list[str]] = {}
+    for name in sorted(corpora):
+        if len(corpora[name]):
+            members.setdefault(groups[name], []).append(name)
+    return members
+
+
+def _sample(corpora: Corpora, names: Sequence[str], probe: GradientProbe, seed: int, *key: int | str) -> Batch:
+    """Up to so many sentences, or target tokens, of these directions together; one sentence at least."""
+    ends = np.cumsum([len(corpora[name]) for name in names])
+    drawn = generator(seed, "probe", *key).choice(ends[-1], min(probe.sentences, int(ends[-1])), replace=False)
+    direction = np.searchsorted(ends, drawn, side="right")
+    pair = drawn - (ends - [len(corpora[name]) for name in names])[direction]
+    lengths = [corpora[names[d]].target.lengths[i] for d, i in zip(direction, pair, strict=True)]
+    enough = max(1, int(np.searchsorted(np.cumsum(lengths), probe.tokens, side="right")))
+    chosen = [corpora[name] for name in names]
+    return collate(chosen, direction[:enough].astype(np.int16), pair[:enough].astype(np.int64), PAD)

@@ -1,0 +1,87 @@
+"""Reference losses: what a trained model reaches on each direction; and the run that is trained for them (`auto`)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+
+from evenglot.balance import mean_losses, save_baseline
+from evenglot.balance.balancer import Signal
+from evenglot.config import BalanceSettings, Config
+from evenglot.corpus.vocabulary import piece_characters
+from evenglot.progress import Bars
+from evenglot.training.checkpoint import fingerprint
+from evenglot.training.optimizer import create_optimizer
+from evenglot.training.parallel import Processes
+from evenglot.training.run import Run, RunError, load_model, open_prepared
+from evenglot.training.step import Step
+from evenglot.training.validation import NO_PAIRS, losses_of
+
+
+def baseline(run: Run, out: Path, signal: Signal, processes: Processes, bars: Bars) -> dict[str, float]:
+    """Losses of the best model of a run by direction, and by group, dropout off: written to `out`, with what they are.
+
+    `signal` says of which split, and whether a loss is of a token or of a character.
+    """
+    config = run.config()
+    store = open_prepared(config, verify=processes.is_first)
+    chosen = run.best()
+    model = load_model(chosen).to(processes.device)
+    step = Step(
+        model,
+        create_optimizer(model, config.train),
+        processes,
+        characters=torch.from_numpy(piece_characters(store.vocabulary("target"))),
+        names=sorted(store.directions),
+        smoothing=config.train.label_smoothing,
+        clip=None,
+        seed=config.seed,
+    )
+    has_split = [name for name in step.names if signal.split in store.splits(name)]
+    if len(has_split) < len(step.names):
+        missing = sorted(set(step.names) - set(has_split))
+        raise RunError(f"{store.folder}: no {signal.split} text for {', '.join(missing)}")
+    corpora = {name: store.corpus(name, signal.split) if name in has_split else NO_PAIRS for name in step.names}
+    pairs = sum(map(len, corpora.values()))
+    with bars.task(f"losses of {pairs:,} pairs", None) as advance:
+        seen = losses_of(step, corpora, config.batches.tokens_per_batch, advance)
+    counts = seen.tokens if signal.unit == "token" else seen.characters
+    sums: dict[str, float] = {}
+    numbers: dict[str, float] = {}
+    for name, loss, count in zip(step.names, seen.losses.tolist(), counts.tolist(), strict=True):
+        for key in {name, config.data.groups[name]}:
+            sums[key] = sums.get(key, 0.0) + loss
+            numbers[key] = numbers.get(key, 0.0) + count
+    losses = mean_losses(sums, numbers)
+    if processes.is_first:
+        save_baseline(
+            out,
+            losses,
+            model=fingerprint(chosen),
+            checkpoint=str(chosen.folder.name),
+            step=chosen.step,
+            split=signal.split,
+            unit=signal.unit,
+            label_smoothing=config.train.label_smoothing,
+            strategy=config.balance.strategy,
+            store=store.fingerprint,
+        )
+    processes.wait()
+    return losses
+
+
+def reference_config(config: Config) -> Config:
+    """The same model on the data as they are: what the paper takes its baselines from."""
+    balance = BalanceSettings(strategy="proportional", p_unit=config.balance.p_unit)
+    return config.model_copy(update={"balance": balance})
+
+
+def wants_reference(config: Config) -> bool:
+    """Is a reference run to be trained first?"""
+    return config.balance.options.get("baseline") == "auto"
+
+
+def with_baseline(config: Config, file: Path) -> BalanceSettings:
+    """The balance settings with the file in place of `auto`."""
+    return config.balance.model_copy(update={"baseline": str(file)})

@@ -1,0 +1,213 @@
+"""One update: micro-batches -> gradients -> all processes -> optimizer; and what was seen on the way."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from evenglot.balance import Balancer
+from evenglot.batches.draw import generator
+from evenglot.batches.load import Batch
+from evenglot.config.errors import some
+from evenglot.model.loss import BatchLoss, batch_loss, group_sums
+from evenglot.model.transformer import Transformer
+from evenglot.training.parallel import Processes
+
+Numbers = NDArray[np.float64]
+
+
+class TrainingError(ValueError):
+    """Training cannot go on; the message says where it stands and what to try."""
+
+
+@dataclass(frozen=True, eq=False)
+class Observed:
+    """Sums over an update (or a validation), of all processes, by direction: in the order of the directions' names."""
+
+    losses: Numbers
+    tokens: Numbers
+    characters: Numbers
+
+    @staticmethod
+    def nothing(directions: int) -> Observed:
+        """Before anything was seen."""
+        return Observed(*np.zeros((3, directions)))
+
+    @staticmethod
+    def of(rows: Sequence[Sequence[float]]) -> Observed:
+        """From plain lists, as `rows` makes them."""
+        return Observed(*(np.array(row, dtype=np.float64) for row in rows))
+
+    def rows(self) -> list[list[float]]:
+        """As plain lists, for a checkpoint."""
+        return [self.losses.tolist(), self.tokens.tolist(), self.characters.tolist()]
+
+    def __add__(self, other: Observed) -> Observed:
+        return Observed(self.losses + other.losses, self.tokens + other.tokens, self.characters + other.characters)
+
+    @property
+    def mean(self) -> float:
+        """Loss of a token, whatever its direction."""
+        return float(self.losses.sum() / self.tokens.sum())
+
+    def means(self, names: Sequence[str], unit: str = "token") -> dict[str, float | None]:
+        """Loss of a token (or character) of each direction; None where there was none."""
+        counts = self.tokens if unit == "token" else self.characters
+        return {
+            name: float(loss / count) if count else None
+            for name, loss, count in zip(names, self.losses, counts, strict=True)
+        }
+
+
+class Step:
+    """Runs the model on batches, in training or in evaluation, and counts what it sees."""
+
+    def __init__(
+        self,
+        model: Transformer,
+        optimizer: torch.optim.Optimizer,
+        processes: Processes,
+        *,
+        characters: Tensor,
+        names: Sequence[str],
+        smoothing: float,
+        clip: float | None,
+        seed: int,
+    ) -> None:
+        self.model, self.optimizer, self.processes = model, optimizer, processes
+        self.characters = characters  # of each target piece
+        self.names = tuple(names)
+        self.smoothing, self.clip, self.seed = smoothing, clip, seed
+        self.scaler = torch.amp.GradScaler(processes.device.type, enabled=processes.precision == "float16")
+
+    def train(
+        self, step: int, batches: Sequence[Batch], tokens: int, balancer: Balancer, groups: Mapping[str, str]
+    ) -> tuple[Observed, float]:
+        """Do update `step`, of `tokens` target tokens in all processes. What was seen, and the norm of the gradient."""
+        self.model.train()
+        self.optimizer.zero_grad()
+        if balancer.weighs_examples:
+            weights = self._example_weights(step, batches, balancer, groups)
+        else:
+            factors = self._factors(balancer, groups)
+            weights = [batch.weight * factors[batch.group] / tokens for batch in batches]
+        seen = Observed.nothing(len(self.names))
+        for position, (batch, weight) in enumerate(zip(batches, weights, strict=True)):
+            seen += self._forward_backward(step, position, batch, weight)
+        seen = self.all_processes(seen)
+        self._check_losses(step, seen.losses)
+        return seen, self._take_step(step, seen)
+
+    def evaluate(self, batches: Sequence[Batch]) -> Observed:
+        """What this process sees in these batches, without learning from them."""
+        self.model.eval()
+        seen = Observed.nothing(len(self.names))
+        with torch.no_grad(), self.processes.autocast():
+            for batch in batches:
+                weights = torch.ones(len(batch.group), device=self.processes.device)
+                loss = batch_loss(self.model, batch.to(self.processes.device), weights, self.smoothing)
+                seen += self._observed(batch, loss.sums)
+        return seen
+
+    def all_processes(self, seen: Observed) -> Observed:
+        """The same summed over all processes."""
+        stacked = torch.from_numpy(np.stack([seen.losses, seen.tokens, seen.characters]))
+        return Observed(*self.processes.sum(stacked).numpy())
+
+    def gradient(self, step: int, batch: Batch, *key: int | str) -> Tensor:
+        """The gradient of the training loss of a batch as one vector, dropout on; nothing else changes."""
+        self.model.train()
+        self.optimizer.zero_grad()
+        self._seed_dropout(step, *key)
+        weights = torch.full((len(batch.group),), 1 / float(batch.target_lengths.sum()))
+        with self.processes.autocast():
+            loss = batch_loss(self.model, batch.to(self.processes.device), weights, self.smoothing)
+        loss.objective.backward()  # type: ignore[no-untyped-call]
+        parts = [p.grad.reshape(-1) for p in self.model.parameters() if p.grad is not None]
+        flat = torch.cat(parts)
+        self.optimizer.zero_grad()
+        return flat
+
+    def _seed_dropout(self, step: int, *key: int | str) -> None:
+        torch.manual_seed(int(generator(self.seed, "dropout", step, *key).integers(2**63)))
+
+    def _factors(self, balancer: Balancer, groups: Mapping[str, str]) -> Tensor:
+        """On the losses of each direction: those of its group, or 1."""
+        by_group = balancer.mixture.loss
+        return torch.tensor([1.0 if by_group is None else by_group[groups[name]] for name in self.names])
+
+    def _example_weights(
+        self, step: int, batches: Sequence[Batch], balancer: Balancer, groups: Mapping[str, str]
+    ) -> list[Tensor]:
+        """FastDRO: factors on the token losses of each sentence, from the losses of all sentences of the update.
+
+        They are needed before the first gradient, so the model runs forward once more, with the same dropout.
+        """
+        means = []
+        for position, batch in enumerate(batches):
+            with torch.no_grad():
+                sums = self._forward(step, position, batch, torch.zeros(len(batch.group))).sums.cpu().double()
+            means.append(sums / batch.target_lengths)
+        counted = torch.cat([torch.full_like(mean, batch.weight) for mean, batch in zip(means, batches, strict=True)])
+        group = torch.cat([batch.group for batch in batches])
+        everybody = [self.processes.gather(values) for values in (torch.cat(means), group, counted)]
+        losses, ids, real = (torch.cat(parts).numpy() for parts in everybody)
+        self._check_losses(step, np.bincount(ids, losses, len(self.names)).astype(np.float64))
+        weights = np.zeros_like(losses)
+        weights[real > 0] = balancer.example_weights(losses[real > 0], [groups[self.names[i]] for i in ids[real > 0]])
+        before = sum(len(part) for part in everybody[0][: self.processes.rank])
+        own = torch.from_numpy(weights[before : before + len(group)])
+        by_batch = torch.split(own, [len(batch.group) for batch in batches])
+        return [(w / batch.target_lengths).float() for w, batch in zip(by_batch, batches, strict=True)]
+
+    def _forward_backward(self, step: int, position: int, batch: Batch, weights: Tensor) -> Observed:
+        loss = self._forward(step, position, batch, weights)
+        self.scaler.scale(loss.objective).backward()  # type: ignore[no-untyped-call]
+        return self._observed(batch, loss.sums)
+
+    def _forward(self, step: int, position: int, batch: Batch, weights: Tensor) -> BatchLoss:
+        """Micro-batch `position` of this process, with the dropout that it has on any number of processes."""
+        self._seed_dropout(step, position * self.processes.world + self.processes.rank)
+        with self.processes.autocast():
+            on_device = batch.to(self.processes.device)
+            return batch_loss(self.model, on_device, weights.to(self.processes.device), self.smoothing)
+
+    def _observed(self, batch: Batch, sums: Tensor) -> Observed:
+        """Stand-ins (weight 0) do not count."""
+        characters = self.characters[batch.target].sum(1)
+        by_sentence = (sums.cpu(), batch.target_lengths, characters)
+        return Observed(
+            *(batch.weight * group_sums(values, batch.group, len(self.names)).numpy() for values in by_sentence)
+        )
+
+    def _take_step(self, step: int, seen: Observed) -> float:
+        self.processes.sum_gradients(self.model)
+        self.scaler.unscale_(self.optimizer)
+        gradients = [parameter.grad for parameter in self.model.parameters() if parameter.grad is not None]
+        total = torch.nn.utils.get_total_norm(gradients)
+        norm = float(total)
+        if not math.isfinite(norm) and self.scaler.get_scale() <= 1:
+            self._stop(step, "the gradient", seen.tokens > 0)
+        if self.clip is not None:
+            torch.nn.utils.clip_grads_with_norm_(self.model.parameters(), self.clip, total)
+        self.scaler.step(self.optimizer)  # in float16 an overflow now and then is usual: the scaler skips the update
+        self.scaler.update()
+        return norm
+
+    def _check_losses(self, step: int, losses: Numbers) -> None:
+        if not np.isfinite(losses).all():
+            self._stop(step, "the loss", ~np.isfinite(losses))
+
+    def _stop(self, step: int, what: str, directions: NDArray[np.bool_]) -> None:
+        names = [name for name, concerned in zip(self.names, directions, strict=True) if concerned]
+        raise TrainingError(
+            f"update {step}: {what} is not finite, in {some(names)}. The model was not changed by this update and "
+            "nothing was saved; try a lower train.learning_rate, a longer train.warmup, train.clip=1 or "
+            "train.precision=float32, and go on from the last checkpoint with --resume"
+        )

@@ -1,0 +1,87 @@
+"""From a configuration to a trained model in a run folder: `evenglot train`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from evenglot.balance.balancer import Signal
+from evenglot.config import BalanceSettings, Config
+from evenglot.files import lock
+from evenglot.progress import Bars
+from evenglot.training.loop import Training
+from evenglot.training.parallel import Processes, processes
+from evenglot.training.reference import baseline, reference_config, wants_reference, with_baseline
+from evenglot.training.run import Run, open_prepared, refuse_long_sentences
+
+
+def train(config: Config, folder: Path, *, resume: bool = False) -> str:
+    """Train in a folder, alone or with the processes that `torchrun` started. Why did it end?
+
+    `resume`: go on with the run that is there, if there is one.
+    """
+    run = Run(Path(folder))
+    with processes(config.train) as mine, _only_one(run, mine):
+        balance = config.balance
+        if wants_reference(config):
+            reason = _train_reference(config, run, mine, resume)
+            if reason == "stopped":
+                return reason
+            balance = with_baseline(config, run.baseline_file)
+        return _train(config, balance, run, mine, resume)
+
+
+def _train(config: Config, balance: BalanceSettings, run: Run, mine: Processes, resume: bool) -> str:
+    store = open_prepared(config, verify=mine.is_first)
+    refuse_long_sentences(config, store)
+    groups = config.data.groups
+    sizes, tokens = (dict.fromkeys(groups.values(), 0) for _ in range(2))
+    for name, group in groups.items():
+        sizes[group] += store.sizes[name]
+        tokens[group] += store.target_tokens[name]
+    balancer = balance.create(sizes, tokens)
+    if not resume:
+        run.refuse_if_taken()
+    elif run.config_file.exists():
+        run.refuse_if_changed(config)
+    mine.wait()
+    if mine.is_first:
+        run.begin(config, store)
+    training = Training(config, run, store, balancer, mine, resume=resume)
+    try:
+        return training.run()
+    finally:
+        training.close()
+
+
+def _train_reference(config: Config, run: Run, mine: Processes, resume: bool) -> str:
+    """`balance.baseline: auto`: a run on the data as they are, and its losses. What is done is not done again."""
+    signal = config.balance.without_baseline_file().create(dict.fromkeys(config.data.groups.values(), 1)).signal
+    bars = Bars()
+    if not resume:
+        run.refuse_if_taken()
+        run.reference.refuse_if_taken()
+    if run.baseline_file.exists():
+        return "done"
+    if mine.is_first:
+        bars.note(
+            f"balance.baseline: auto. First a reference run on the data as they are, as long as this one, in "
+            f"{run.reference.folder}: it doubles the cost."
+        )
+    plain = reference_config(config)
+    reason = _train(plain, plain.balance, run.reference, mine, resume)
+    if reason != "stopped":
+        baseline(run.reference, run.baseline_file, signal or Signal(), mine, bars)
+    return reason
+
+
+@contextmanager
+def _only_one(run: Run, mine: Processes) -> Iterator[None]:
+    """Two runs must not write into one folder."""
+    if not mine.is_first:
+        yield
+        return
+    run.folder.mkdir(parents=True, exist_ok=True)
+    with lock(run.folder, f"{run.folder}: another process is training here; wait for it, or choose another --out"):
+        yield

@@ -1,0 +1,103 @@
+"""How good is the model on held-out text of every direction? Loss, chrF, and the number by which the best is chosen."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import sacrebleu
+import torch
+
+from evenglot.batches.draw import all_pairs
+from evenglot.batches.load import collate, load
+from evenglot.config import TrainSettings
+from evenglot.corpus.sequences import ParallelSequences, Sequences
+from evenglot.corpus.store import Store
+from evenglot.corpus.vocabulary import PAD
+from evenglot.model.search import greedy
+from evenglot.progress import Advance
+from evenglot.training.step import Observed, Step
+
+NO_PAIRS = ParallelSequences(*(Sequences(np.empty(0, dtype=np.uint16), np.zeros(1, dtype=np.int64)) for _ in range(2)))
+LONGEST_RATIO = 3  # a translation may have so many times the pieces of its source, and ten more
+
+
+@dataclass(frozen=True, eq=False)
+class Validation:
+    """Losses by direction, and what they come to: `pooled` over all tokens, `macro` over directions, the `worst`."""
+
+    seen: Observed
+    loss: dict[str, float]
+    loss_per_character: dict[str, float]
+    chrf: dict[str, float]
+    pooled: float
+    macro: float
+    worst: float
+
+
+class Validator:
+    """Validates on the directions that have validation text; the others are left out."""
+
+    def __init__(self, step: Step, store: Store, names: Sequence[str], budget: int, settings: TrainSettings) -> None:
+        self.step, self.store, self.budget, self.chrf_sentences = step, store, budget, settings.chrf_sentences
+        self.names = [name for name in names if "valid" in store.splits(name) and len(store.corpus(name, "valid"))]
+        self.corpora = {name: store.corpus(name, "valid") if name in self.names else NO_PAIRS for name in names}
+
+    def validate(self) -> Validation:
+        """Losses and, if asked for, chrF of greedy translations; the same on all processes."""
+        seen = losses_of(self.step, self.corpora, self.budget)
+        loss = {name: value for name, value in seen.means(self.step.names).items() if value is not None}
+        per_character = {n: v for n, v in seen.means(self.step.names, "character").items() if v is not None}
+        values = list(loss.values())
+        chrf = self._chrf() if self.chrf_sentences else {}
+        return Validation(seen, loss, per_character, chrf, seen.mean, sum(values) / len(values), max(values))
+
+    def _chrf(self) -> dict[str, float]:
+        """The directions are dealt out to the processes."""
+        processes = self.step.processes
+        scores = torch.zeros(len(self.names), dtype=torch.float64)
+        for i in range(processes.rank, len(self.names), processes.world):
+            name = self.names[i]
+            references = self.store.text(name, "valid", "target")[: self.chrf_sentences]
+            scores[i] = sacrebleu.corpus_chrf(self._translate(name, len(references)), [references]).score
+        return dict(zip(self.names, processes.sum(scores).tolist(), strict=True))
+
+    def _translate(self, name: str, sentences: int) -> list[str]:
+        corpus, vocabulary = self.corpora[name], self.store.vocabulary("target")
+        device = self.step.processes.device
+        self.step.model.eval()
+        translations: list[str] = []
+        rows = np.arange(sentences)
+        size = max(1, self.budget // int(corpus.source.lengths[:sentences].max()))
+        for first in range(0, sentences, size):
+            pair = rows[first : first + size]
+            batch = collate([corpus], np.zeros(len(pair), dtype=np.int16), pair, PAD)
+            longest = LONGEST_RATIO * batch.source_lengths + 10
+            with self.step.processes.autocast():
+                pieces = greedy(self.step.model, batch.source.to(device), batch.source_lengths, longest)
+            translations += vocabulary.decode(pieces)
+        return translations
+
+
+def losses_of(
+    step: Step, corpora: Mapping[str, ParallelSequences], budget: int, advance: Advance | None = None
+) -> Observed:
+    """Losses on all pairs of these corpora, dropout off; the processes share the work. `advance` counts batches."""
+    processes = step.processes
+    pairs = all_pairs({name: len(corpus) for name, corpus in corpora.items()})
+    loader = load(
+        corpora,
+        pairs,
+        budget=budget,
+        pad=PAD,
+        micro_batches=processes.world,
+        rank=processes.rank,
+        world=processes.world,
+    )
+    seen = Observed.nothing(len(step.names))
+    for _, batches in loader.iterate():
+        seen += step.evaluate(batches)
+        if advance is not None:
+            advance(1)
+    return step.all_processes(seen)

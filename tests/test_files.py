@@ -1,0 +1,150 @@
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from evenglot.files import LockedError, checksum, digest, finished_folder, lock, remove_folder, sync, write_json
+
+
+def names(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_a_folder_has_its_name_only_when_finished(tmp_path):
+    with finished_folder(tmp_path / "new" / "result") as folder:
+        (folder / "data").write_text("text")
+        assert names(tmp_path / "new") == ["result.unfinished"]
+    assert names(tmp_path / "new") == ["result"]
+    assert (tmp_path / "new" / "result" / "data").read_text() == "text"
+
+
+def test_it_takes_the_place_of_an_older_one_and_of_leftovers(tmp_path):
+    for leftover in ("result", "result.unfinished", "result.replaced.unfinished"):
+        (tmp_path / leftover).mkdir()
+        (tmp_path / leftover / "old").write_text(leftover)
+    with finished_folder(tmp_path / "result") as folder:
+        assert (tmp_path / "result" / "old").read_text() == "result"
+        (folder / "data").touch()
+    assert names(tmp_path) == ["result"]
+    assert names(tmp_path / "result") == ["data"]
+
+
+@pytest.mark.parametrize("error", [OSError(28, "No space left on device"), KeyboardInterrupt(), SystemExit(1)])
+def test_an_error_leaves_all_as_it_was(tmp_path, error):
+    (tmp_path / "result").mkdir()
+    (tmp_path / "result" / "old").write_text("old")
+
+    def write_half():
+        with finished_folder(tmp_path / "result") as folder:
+            (folder / "data").touch()
+            raise error
+
+    with pytest.raises(type(error)):
+        write_half()
+    assert names(tmp_path) == ["result"]
+    assert names(tmp_path / "result") == ["old"]
+
+
+def test_an_older_one_returns_if_the_new_one_cannot_get_its_name(tmp_path, monkeypatch):
+    (tmp_path / "result").mkdir()
+    (tmp_path / "result" / "old").touch()
+    rename = Path.rename
+
+    def refuse_the_new_one(path, target):
+        if path.name == "result.unfinished":
+            raise PermissionError(target)
+        return rename(path, target)
+
+    monkeypatch.setattr(Path, "rename", refuse_the_new_one)
+    with pytest.raises(PermissionError), finished_folder(tmp_path / "result"):
+        pass
+    assert names(tmp_path) == ["result"]
+    assert names(tmp_path / "result") == ["old"]
+
+
+KILLED_WHILE_REPLACING = """
+import sys
+from pathlib import Path
+from evenglot.files import finished_folder
+number = 0
+while True:
+    number += 1
+    with finished_folder(Path(sys.argv[1]) / "result") as folder:
+        for name in "abcdefgh":
+            (folder / name).write_text(str(number))
+    print(number, flush=True)
+"""
+
+
+def test_killed_while_replacing_it_is_whole_or_absent(tmp_path):
+    for round_ in range(8):
+        command = [sys.executable, "-c", KILLED_WHILE_REPLACING, str(tmp_path)]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE)
+        for _ in range(3 * round_ + 1):
+            process.stdout.readline()
+        process.kill()
+        process.wait()
+        process.stdout.close()
+        if (tmp_path / "result").exists():
+            assert names(tmp_path / "result") == list("abcdefgh")
+            assert len({file.read_text() for file in (tmp_path / "result").iterdir()}) == 1
+
+
+def test_a_removed_folder_is_gone_with_its_leftover(tmp_path):
+    for name in ("result", "result.unfinished"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "data").touch()
+    remove_folder(tmp_path / "result")
+    assert names(tmp_path) == []
+
+
+def test_a_lock_is_for_one_process_and_ends_with_it(tmp_path):
+    program = f"""
+from pathlib import Path
+from evenglot.files import lock
+with lock(Path({str(tmp_path)!r}), "taken"):
+    print("locked", flush=True)
+    input()
+"""
+    command = [sys.executable, "-c", program]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    process.stdout.readline()
+    with pytest.raises(LockedError, match="a run is going on"), lock(tmp_path, "a run is going on"):
+        pass
+    with pytest.raises(UnicodeError, match="x"), lock(tmp_path, "x", UnicodeError):
+        pass
+    process.kill()
+    process.communicate()
+    with lock(tmp_path, "nobody has it"):
+        pass
+    with lock(tmp_path, "nor after us"):
+        pass
+
+
+def test_an_error_in_a_locked_block_is_that_error(tmp_path):
+    with pytest.raises(BlockingIOError), lock(tmp_path, "taken"):
+        raise BlockingIOError
+
+
+def test_json_is_replaced_whole(tmp_path):
+    write_json(tmp_path / "a.json", {"a": 0.1})
+    with pytest.raises(TypeError):
+        write_json(tmp_path / "a.json", {"a": object()})
+    assert (tmp_path / "a.json").read_text() == '{\n "a": 0.1\n}\n'
+
+
+def test_checksums_are_of_the_content(tmp_path):
+    (tmp_path / "check").write_bytes(b"123456789")
+    assert checksum(tmp_path / "check") == 0xCBF43926  # the check value of CRC-32 in its catalogues
+    assert digest(b"a") == digest(b"a") != digest(b"b")
+
+
+def test_everything_inside_is_synced(tmp_path, monkeypatch):
+    (tmp_path / "inner").mkdir()
+    (tmp_path / "inner" / "data").touch()
+    synced = set()
+    monkeypatch.setattr(os, "fsync", lambda descriptor: synced.add(os.fstat(descriptor).st_ino))
+    sync(tmp_path)
+    assert synced == {path.stat().st_ino for path in (tmp_path, tmp_path / "inner", tmp_path / "inner" / "data")}
