@@ -14,7 +14,9 @@ from evenglot.model.transformer import Transformer, is_real, unpadded
 if TYPE_CHECKING:
     from evenglot.batches.load import Batch
 
-CHUNK_LOGITS = 2**23  # at a time: 32 MB in float32
+# So many logits at a time, 34 MB in float32. Four times fewer or twice as many are not clearly faster, and the gradient of
+# a large embedding outweighs them (benchmarks/results/loss_memory.md).
+CHUNK_LOGITS = 2**23
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,14 +134,27 @@ def _losses(
     losses = torch.empty_like(weights)
     for first in range(0, len(target), chunk):
         here = slice(first, first + chunk)
-        log_p = torch.log_softmax(hidden[here] @ embedding.T, 1, dtype=weights.dtype)
-        gold = target[here, None]
-        losses[here] = (smoothing - 1) * log_p.gather(1, gold).squeeze(1) - smoothing * log_p.mean(1)
-        if gradients is not None:
-            grad_logits = _unweighted_gradient(log_p, gold, smoothing).to(hidden.dtype)
-            weight = weights[here, None]
-            gradients[0][here] = weight * (grad_logits @ embedding)
-            _add_product(gradients[1], grad_logits.T, (weight * hidden[here]).to(hidden.dtype))
+        rows = None if gradients is None else (gradients[0][here], gradients[1])
+        losses[here] = _chunk_losses(hidden[here], embedding, target[here, None], smoothing, weights[here, None], rows)
+    return losses
+
+
+def _chunk_losses(
+    hidden: Tensor,
+    embedding: Tensor,
+    gold: Tensor,
+    smoothing: float,
+    weights: Tensor,
+    gradients: tuple[Tensor, Tensor] | None,
+) -> Tensor:
+    """The same for the pieces of one chunk, whose logits are gone at the end; gold and weights are columns."""
+    log_p = torch.log_softmax(hidden @ embedding.T, 1, dtype=weights.dtype)
+    losses = (smoothing - 1) * log_p.gather(1, gold).squeeze(1) - smoothing * log_p.mean(1)
+    if gradients is not None:
+        of_hidden, of_embedding = gradients
+        of_logits = _unweighted_gradient(log_p, gold, smoothing).to(hidden.dtype)
+        of_hidden += weights * (of_logits @ embedding)
+        _add_product(of_embedding, of_logits.T, (weights * hidden).to(hidden.dtype))
     return losses
 
 

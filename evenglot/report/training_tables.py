@@ -70,7 +70,7 @@ def start_summary(event: Event) -> str:
     return (
         f"{event['strategy']}, {_size(event['parameters'])} parameters, {event['device']}, {event['precision']}, "
         f"{_count(event['processes'], 'process', 'processes')} x {_count(event['threads'], 'thread', 'threads')}.\n"
-        f"{event['updates']:,} updates of {event['tokens_per_update']:,.0f} target tokens{intervals}{time}."
+        f"{event['updates']:,} updates of at most {event['tokens_per_update']:,.0f} tokens{intervals}{time}."
     )
 
 

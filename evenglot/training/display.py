@@ -22,6 +22,12 @@ from evenglot.training.log import Event, Standings
 SECONDS_BETWEEN_PICTURES = 1.0  # one takes about 10 ms, which training has to wait
 MOST_ROWS = 12
 OTHER_LINES = 7  # of the picture: bar, numbers, empty line, heading, rule, "and N more", and the cursor's
+REASONS = {
+    "updates": "all updates done",
+    "intervals": "all intervals done",
+    "patience": "validation did not get better any more",
+    "stopped": "stopped; go on with --resume",
+}
 SHORT_LIST = 6  # directions named in one line about the mixture
 
 
@@ -71,6 +77,11 @@ class Display:
         """Say something that stays, above the bar."""
         with self._if_anybody_listens():
             self.console.print(text, highlight=False, soft_wrap=True, markup=False)
+
+    def show(self, picture: RenderableType) -> None:
+        """Print a table that stays."""
+        with self._if_anybody_listens():
+            self.console.print(picture)
 
     def close(self) -> None:
         """Leave the terminal as it was found."""
@@ -161,11 +172,12 @@ class Display:
     def _closing_lines(self, event: Event) -> list[str]:
         seconds = event.get("seconds")
         time = f" in {duration(seconds)}" if seconds is not None else ""
-        reason = f" ({event['reason']})" if event.get("reason") else ""
+        reason = f" ({REASONS.get(event['reason'], event['reason'])})" if event.get("reason") else ""
         lines = [f"done  {event['step']:,} updates{time}{reason}"]
         best = event.get("best_step")
         if best is not None:
-            where = f"  {self._folders[best]}" if best in self._folders else ""
+            folder = event.get("best_folder") or self._folders.get(best)
+            where = f"  {folder}" if folder else ""
             lines.append(f"best  update {best:,}  score {number(event.get('best_score'), 3)}{where}")
         return lines
 

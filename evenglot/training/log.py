@@ -37,8 +37,8 @@ class Log:
             self._file = path.open("a+b")
             self._cut(self.size)
 
-    def write(self, event: str, step: int, **content: Any) -> None:
-        """Append an event. Numbers that are not finite become null, as JSON has no word for them."""
+    def write(self, event: str, step: int, **content: Any) -> Event:
+        """Append an event, and return it. Numbers that are not finite become null, as JSON has no word for them."""
         now = datetime.now(UTC).isoformat(timespec="seconds")
         line: Event = _plain({"event": event, "step": step, "time": now, **content})
         if self._file is not None:
@@ -46,6 +46,7 @@ class Log:
             self._file.flush()  # whoever watches the file sees it at once, and a kill loses nothing
         for reader in list(self.readers):
             self._hand(reader, line)
+        return line
 
     def _hand(self, reader: Reader, event: Event) -> None:
         try:

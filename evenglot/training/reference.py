@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import torch
-
 from evenglot.balance import mean_losses, save_baseline
 from evenglot.balance.balancer import Signal
 from evenglot.config import BalanceSettings, Config
-from evenglot.corpus.vocabulary import piece_characters
 from evenglot.progress import Bars
 from evenglot.training.checkpoint import fingerprint
 from evenglot.training.optimizer import create_optimizer
@@ -28,16 +25,7 @@ def baseline(run: Run, out: Path, signal: Signal, processes: Processes, bars: Ba
     store = open_prepared(config, verify=processes.is_first)
     chosen = run.best()
     model = load_model(chosen).to(processes.device)
-    step = Step(
-        model,
-        create_optimizer(model, config.train),
-        processes,
-        characters=torch.from_numpy(piece_characters(store.vocabulary("target"))),
-        names=sorted(store.directions),
-        smoothing=config.train.label_smoothing,
-        clip=None,
-        seed=config.seed,
-    )
+    step = Step.of(config, store, model, create_optimizer(model, config.train), processes)
     has_split = [name for name in step.names if signal.split in store.splits(name)]
     if len(has_split) < len(step.names):
         missing = sorted(set(step.names) - set(has_split))

@@ -14,7 +14,10 @@ from torch import Tensor
 from evenglot.balance import Balancer
 from evenglot.batches.draw import generator
 from evenglot.batches.load import Batch
+from evenglot.config import Config
 from evenglot.config.errors import some
+from evenglot.corpus.store import Store
+from evenglot.corpus.vocabulary import piece_characters
 from evenglot.model.loss import BatchLoss, batch_loss, group_sums
 from evenglot.model.transformer import Transformer
 from evenglot.training.parallel import Processes
@@ -47,6 +50,10 @@ class Observed:
     def rows(self) -> list[list[float]]:
         """As plain lists, for a checkpoint."""
         return [self.losses.tolist(), self.tokens.tolist(), self.characters.tolist()]
+
+    def cleared(self) -> Observed:
+        """Nothing, for as many directions."""
+        return Observed.nothing(len(self.losses))
 
     def __add__(self, other: Observed) -> Observed:
         return Observed(self.losses + other.losses, self.tokens + other.tokens, self.characters + other.characters)
@@ -82,9 +89,25 @@ class Step:
     ) -> None:
         self.model, self.optimizer, self.processes = model, optimizer, processes
         self.characters = characters  # of each target piece
-        self.names = tuple(names)
+        self.names = list(names)
         self.smoothing, self.clip, self.seed = smoothing, clip, seed
         self.scaler = torch.amp.GradScaler(processes.device.type, enabled=processes.precision == "float16")
+
+    @staticmethod
+    def of(
+        config: Config, store: Store, model: Transformer, optimizer: torch.optim.Optimizer, processes: Processes
+    ) -> Step:
+        """For the directions of a store."""
+        return Step(
+            model,
+            optimizer,
+            processes,
+            characters=torch.from_numpy(piece_characters(store.vocabulary("target"))),
+            names=sorted(store.directions),
+            smoothing=config.train.label_smoothing,
+            clip=config.train.clip,
+            seed=config.seed,
+        )
 
     def train(
         self, step: int, batches: Sequence[Batch], tokens: int, balancer: Balancer, groups: Mapping[str, str]

@@ -112,7 +112,7 @@ class WeightsAndBiases:
         if event["event"] == "config":
             self._run.config.update(event.get("config", {}), allow_val_change=True)
         numbers = scalars(event)
-        if numbers and True:
+        if numbers and event["step"] >= self._first_step:
             self._run.log(numbers, step=event["step"])
 
     def close(self) -> None:

@@ -48,11 +48,11 @@ def _train(config: Config, balance: BalanceSettings, run: Run, mine: Processes, 
     mine.wait()
     if mine.is_first:
         run.begin(config, store)
-    training = Training(config, run, store, balancer, mine, resume=resume)
+    training = Training(config, run, store, balancer, mine)
     try:
-        return training.run()
+        return training.run(resume)
     finally:
-        training.close()
+        training.record.close()
 
 
 def _train_reference(config: Config, run: Run, mine: Processes, resume: bool) -> str:

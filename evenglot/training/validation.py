@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -34,15 +34,16 @@ class Validation:
     pooled: float
     macro: float
     worst: float
+    score: float  # the one of these three by which the best model is chosen
 
 
 class Validator:
     """Validates on the directions that have validation text; the others are left out."""
 
-    def __init__(self, step: Step, store: Store, names: Sequence[str], budget: int, settings: TrainSettings) -> None:
-        self.step, self.store, self.budget, self.chrf_sentences = step, store, budget, settings.chrf_sentences
-        self.names = [name for name in names if "valid" in store.splits(name) and len(store.corpus(name, "valid"))]
-        self.corpora = {name: store.corpus(name, "valid") if name in self.names else NO_PAIRS for name in names}
+    def __init__(self, step: Step, store: Store, budget: int, settings: TrainSettings) -> None:
+        self.step, self.store, self.budget, self.settings = step, store, budget, settings
+        self.names = [name for name in step.names if "valid" in store.splits(name) and len(store.corpus(name, "valid"))]
+        self.corpora = {name: store.corpus(name, "valid") if name in self.names else NO_PAIRS for name in step.names}
 
     def validate(self) -> Validation:
         """Losses and, if asked for, chrF of greedy translations; the same on all processes."""
@@ -50,8 +51,9 @@ class Validator:
         loss = {name: value for name, value in seen.means(self.step.names).items() if value is not None}
         per_character = {n: v for n, v in seen.means(self.step.names, "character").items() if v is not None}
         values = list(loss.values())
-        chrf = self._chrf() if self.chrf_sentences else {}
-        return Validation(seen, loss, per_character, chrf, seen.mean, sum(values) / len(values), max(values))
+        chrf = self._chrf() if self.settings.chrf_sentences else {}
+        result = {"pooled": seen.mean, "macro": sum(values) / len(values), "worst": max(values)}
+        return Validation(seen, loss, per_character, chrf, **result, score=result[self.settings.select])
 
     def _chrf(self) -> dict[str, float]:
         """The directions are dealt out to the processes."""
@@ -59,7 +61,7 @@ class Validator:
         scores = torch.zeros(len(self.names), dtype=torch.float64)
         for i in range(processes.rank, len(self.names), processes.world):
             name = self.names[i]
-            references = self.store.text(name, "valid", "target")[: self.chrf_sentences]
+            references = self.store.text(name, "valid", "target")[: self.settings.chrf_sentences]
             scores[i] = sacrebleu.corpus_chrf(self._translate(name, len(references)), [references]).score
         return dict(zip(self.names, processes.sum(scores).tolist(), strict=True))
 

@@ -74,11 +74,11 @@ def test_the_start_table_has_the_largest_first_and_fits_80_columns() -> None:
 def test_the_summary_tells_what_works_and_how_long() -> None:
     assert start_summary(CONFIG) == (
         "chi-ibr, 5.3 million parameters, cpu, float32, 2 processes x 1 thread.\n"
-        "20,000 updates of 4,096 target tokens, about 1,000 an interval; about 2 h 51 min."
+        "20,000 updates of at most 4,096 tokens, about 1,000 an interval; about 2 h 51 min."
     )
     unsure = {**CONFIG, "seconds_estimated": None, "updates_per_interval": None, "parameters": 51_200}
     assert start_summary(unsure).startswith("chi-ibr, 51,200 parameters")
-    assert start_summary(unsure).endswith("20,000 updates of 4,096 target tokens.")
+    assert start_summary(unsure).endswith("20,000 updates of at most 4,096 tokens.")
 
 
 def _events(chrf: bool) -> list[Event]:

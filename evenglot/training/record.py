@@ -1,0 +1,267 @@
+"""What a run says about itself: events for log.jsonl, the terminal and trackers. The first process speaks for all."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from time import monotonic
+from typing import Any
+
+from evenglot import __version__
+from evenglot.balance import Balancer
+from evenglot.batches.draw import Interval
+from evenglot.batches.load import Loader
+from evenglot.config import Config
+from evenglot.corpus.store import Store
+from evenglot.directions import shares_by_direction
+from evenglot.report.training_tables import end_table, start_summary, start_table
+from evenglot.training.checkpoint import Checkpoint
+from evenglot.training.display import Display
+from evenglot.training.log import Log, read_log
+from evenglot.training.parallel import Processes
+from evenglot.training.position import Position
+from evenglot.training.run import Run
+from evenglot.training.trackers import trackers
+from evenglot.training.validation import Validation
+
+OVERFIT = 1.03  # a validation loss so much above its lowest, while training loss falls, is worth a warning
+
+
+class Record:
+    """Turns what happens into events. Everything in them is keyed by direction."""
+
+    def __init__(self, config: Config, run: Run, store: Store, processes: Processes) -> None:
+        self.config, self.home, self.store, self.processes = config, run, store, processes
+        self.names = sorted(store.directions)
+        self.groups = config.data.groups
+        self.log = Log(run.log_file if processes.is_first else None)
+        self.display = Display() if processes.is_first else None
+        self.warned: list[str] = []
+        self._lowest: dict[str, float] = {}  # validation loss of each direction so far
+        self._train_loss: dict[str, float | None] = {}  # at the last validation
+        self._seconds_before, self._started = 0.0, monotonic()
+        self._last_step_event = monotonic()
+
+    # ------------------------------------------------------------------------------------------ begin and go on
+
+    def begin(self, step: int) -> None:
+        """Let terminal and trackers listen from here on; a resumed run tells them what was before."""
+        if self.display is not None:
+            kept = read_log(self.home.log_file)
+            self.display.recall(kept)
+            names = self.config.train.trackers
+            self.log.readers += [self.display, *trackers(names, self.home.folder, step, kept)]
+
+    def state(self) -> dict[str, Any]:
+        """What a checkpoint keeps of the record."""
+        self.log.sync()
+        return {
+            "log": self.log.size,
+            "seconds": self.seconds,
+            "warned": self.warned,
+            "lowest": self._lowest,
+            "train_loss": self._train_loss,
+        }
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go back to where a checkpoint was: what was logged later will be done again."""
+        self.log.rewind(state["log"])
+        self._seconds_before, self._started = state["seconds"], monotonic()
+        self.warned, self._lowest, self._train_loss = state["warned"], state["lowest"], state["train_loss"]
+
+    @property
+    def seconds(self) -> float:
+        """Spent on this run so far, over all its resumptions."""
+        return self._seconds_before + monotonic() - self._started
+
+    def say(self, text: str) -> None:
+        """To the person at the terminal only."""
+        if self.display is not None:
+            self.display.note(text)
+
+    def close(self) -> None:
+        """The end."""
+        self.log.close()
+
+    # ---------------------------------------------------------------------------------------------------- events
+
+    def start(self, loader: Loader, shares: Mapping[str, float], *, updates: int, parameters: int, each: float) -> None:
+        """Before the first update: what the model will see, and how long that takes at `each` seconds an update."""
+        sizes, tokens, drawn = self.store.sizes, self.store.target_tokens, loader.interval.counts
+        directions = {
+            name: {
+                "pairs": sizes[name],
+                "target_tokens": tokens[name],
+                "p": sizes[name] / sum(sizes.values()),
+                "q": shares[name],
+                "passes_per_interval": drawn[name] / sizes[name],
+                "total_passes": updates / len(loader) * drawn[name] / sizes[name],
+            }
+            for name in self.names
+        }
+        event = self.log.write(
+            "config",
+            0,
+            config=self.config.model_dump(mode="json", by_alias=True),
+            evenglot=__version__,
+            strategy=self.config.balance.strategy,
+            directions=directions,
+            parameters=parameters,
+            device=str(self.processes.device),
+            precision=self.processes.precision,
+            processes=self.processes.world,
+            threads=self.processes.threads,
+            tokens_per_update=self.config.batches.tokens_per_update,
+            updates=updates,
+            updates_per_interval=len(loader),
+            seconds_estimated=each * updates,
+        )
+        if self.display is not None:
+            self.display.show(start_table(event))
+            self.display.note(start_summary(event))
+
+    def resume(self, step: int) -> None:
+        """A run goes on."""
+        self.log.write("resume", step, processes=self.processes.world, threads=self.processes.threads)
+
+    def interval(self, at: Position, loader: Loader) -> None:
+        """An interval begins."""
+        self.log.write(
+            "interval",
+            at.step,
+            interval=at.interval,
+            mixture=at.shares,
+            pairs=loader.interval.counts,
+            updates=len(loader),
+            tokens=int(loader.plan.target_tokens.sum()),
+            padding=loader.plan.padding(),
+        )
+        for name, pairs in loader.interval.counts.items():
+            passes = (at.drawn_before[name] + pairs) / self.store.sizes[name]
+            if passes > self.config.train.warn_passes:
+                self._warn(
+                    f"{name} passes",
+                    at.step,
+                    f"{name}: its {self.store.sizes[name]:,} pairs will have been shown {passes:.0f} times after this "
+                    "interval; watch its validation loss, or limit it with balance.max_ratio",
+                )
+
+    def update(self, at: Position, balancer: Balancer, *, total: int, loss: float, rate: float, norm: float) -> None:
+        """An update is done; every so often it is worth an event."""
+        if self.display is not None:
+            self.display.update(at.step, total, loss=loss, learning_rate=rate)
+        if at.step % self.config.train.log_every:
+            return
+        now = monotonic()
+        moving = {"mixture": self._by_direction(balancer.q)} if balancer.cadence == "step" else {}
+        self.log.write(
+            "step",
+            at.step,
+            loss=at.since_log.mean,
+            losses=at.since_log.means(self.names),
+            learning_rate=rate,
+            gradient_norm=norm,
+            tokens_per_second=float(at.since_log.tokens.sum()) / (now - self._last_step_event),
+            tokens=at.tokens,
+            seconds=self.seconds,
+            interval=at.interval,
+            total_updates=total,
+            **moving,
+        )
+        at.since_log, self._last_step_event = at.since_log.cleared(), now
+
+    def probe(self, step: int, balancer: Balancer, cosines: Mapping[str, Mapping[str, float]], seconds: float) -> None:
+        """Gradients were compared."""
+        by_group = {group: row["all"] for group, row in cosines.items()}
+        self.log.write("probe", step, seconds=seconds, cosines=by_group, mixture=self._by_direction(balancer.q))
+
+    def balance(self, at: Position, interval: Interval, balancer: Balancer, changed: bool) -> None:
+        """An interval is over: what the losses were, what was shown, and what will be shown next."""
+        means = at.in_interval.means(self.names)
+        running = getattr(balancer, "losses", None)
+        baseline = getattr(balancer, "baseline", None)
+        by_group = {} if baseline is None else balancer.groups.keyed(baseline)
+        self.log.write(
+            "balance",
+            at.step,
+            interval=at.interval,
+            mixture=self._by_direction(balancer.mixture.sample),
+            target=self._by_direction(balancer.q),
+            losses=means if running is None else {name: running[self.groups[name]] for name in self.names},
+            interval_losses=means,
+            baseline={name: by_group.get(self.groups[name]) for name in self.names},
+            realised={name: pairs / len(interval) for name, pairs in interval.counts.items()},
+            passes={name: at.drawn_before[name] / self.store.sizes[name] for name in self.names},
+            changed=changed,
+        )
+
+    def validation(self, at: Position, result: Validation, *, best: bool, seconds: float) -> None:
+        """The model was validated."""
+        self.log.write(
+            "validation",
+            at.step,
+            loss=result.loss,
+            loss_per_character=result.loss_per_character,
+            **({"chrf": result.chrf} if result.chrf else {}),
+            pooled=result.pooled,
+            macro=result.macro,
+            worst=result.worst,
+            score=at.score,
+            best=best,
+            seconds=seconds,
+        )
+        self._warn_of_overfitting(at, result)
+
+    def average(self, step: int, steps: list[int], result: Validation | None, score: float | None) -> None:
+        """The last checkpoints were averaged."""
+        self.log.write("average", step, steps=steps, score=score, loss=None if result is None else result.loss)
+
+    def checkpoint(self, saved: Checkpoint) -> None:
+        """A checkpoint was written."""
+        self.log.write("checkpoint", saved.step, folder=self._relative(saved), score=saved.score)
+
+    def done(self, at: Position, reason: str, best: Checkpoint) -> None:
+        """The run is over, or stopped."""
+        self.log.write(
+            "done",
+            at.step,
+            reason=reason,
+            seconds=self.seconds,
+            tokens=at.tokens,
+            best_step=best.step,
+            best_score=best.score,
+            best_folder=self._relative(best),
+        )
+        if self.display is not None:
+            self.display.show(end_table(read_log(self.home.log_file)))
+
+    # -------------------------------------------------------------------------------------------------- warnings
+
+    def _warn_of_overfitting(self, at: Position, result: Validation) -> None:
+        """The gap opens: training still gets better, validation has got worse."""
+        train = at.in_interval.means(self.names)
+        for name, loss in result.loss.items():
+            now, before = train[name], self._train_loss.get(name)
+            lowest = min(loss, self._lowest.get(name, loss))
+            if loss > OVERFIT * lowest and now is not None and before is not None and now < before:
+                passes = at.drawn_before[name] / self.store.sizes[name]
+                self._warn(
+                    f"{name} overfits",
+                    at.step,
+                    f"{name}: validation loss {loss:.3f} has risen from {lowest:.3f} while training loss falls "
+                    f"({now:.3f}), after {passes:.0f} passes or more; show it less often (balance.max_ratio, a lower "
+                    "rho or tau), or use more dropout",
+                )
+            self._lowest[name] = lowest
+        self._train_loss = train
+
+    def _warn(self, key: str, step: int, message: str) -> None:
+        """Once in a run."""
+        if key not in self.warned:
+            self.warned.append(key)
+            self.log.write("warning", step, message=message)
+
+    def _by_direction(self, shares: Mapping[str, float]) -> dict[str, float]:
+        return shares_by_direction(shares, self.groups, self.store.sizes)
+
+    def _relative(self, saved: Checkpoint) -> str:
+        return str(saved.folder.relative_to(self.home.folder))
