@@ -26,6 +26,9 @@ bench: .venv/ready       ## benchmarks; the tables go to benchmarks/results/
 	$(BIN)/python -m benchmarks.best_response
 	$(BIN)/python -m benchmarks.pack
 	$(BIN)/python -m benchmarks.prepare
+	$(BIN)/python -m benchmarks.loss_memory
+	$(BIN)/python -m benchmarks.balance_overhead
+	$(BIN)/python -m benchmarks.threads
 
 clean:           ## forget the environment and all caches
 	rm -rf .venv demo .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,4 +1,4 @@
-"""How much memory and time the loss takes: `python -m benchmarks.loss_memory` writes benchmarks/results/loss_memory.md."""
+"""Memory and time of the loss: `python -m benchmarks.loss_memory` writes benchmarks/results/loss_memory.md."""
 
 from __future__ import annotations
 
@@ -30,10 +30,11 @@ def main() -> None:
         "",
         f"Made by `python -m benchmarks.loss_memory` on {os.cpu_count()} cores ({platform.machine()}), "
         f"Python {platform.python_version()}, torch {torch.__version__}, float32.",
-        "Forward and backward, from hidden states to the gradients of hidden states and embedding. Peak: what torch has",
-        "allocated at most at a time, beyond what it was given; both gradients are in it. Time: the ratio is the median",
-        f"of {REPEATS} ratios, as the ways are run in turn. Naive: `F.cross_entropy(hidden @ embedding.T, ...)`.",
-        f"The chunk in use has 2^{CHUNK_LOGITS.bit_length() - 1} logits.",
+        "Forward and backward, from hidden states to the gradients of hidden states and embedding. Peak: what torch",
+        "has allocated at most at a time, beyond what it was given; both gradients are in it. Time: the ways are run",
+        f"in turn, {REPEATS} times; medians of the seconds, and of the ratios to naive in the same turn.",
+        "Naive: `F.cross_entropy(hidden @ embedding.T, target, label_smoothing=0.1)`, weighted.",
+        f"Chunks have {CHUNK_LOGITS:,} logits unless told otherwise.",
         "",
         "| vocabulary | dim | pieces | way | peak, MB | of naive | seconds | of naive |",
         "|---:|---:|---:|---|---:|---:|---:|---:|",
@@ -49,8 +50,8 @@ def rows(vocabulary: int, dim: int, pieces: int) -> list[str]:
     embedding = (torch.randn(vocabulary, dim) * dim**-0.5).requires_grad_()
     problem = hidden, embedding, torch.randint(vocabulary, (pieces,)), torch.rand(pieces)
     ways = {"naive": partial(naive, problem)}
-    for power in (21, 22, 23, 24):
-        ways[f"chunks of 2^{power}"] = partial(chunked, problem, 2**power // vocabulary)
+    for logits in (2_000_000, 4_000_000, CHUNK_LOGITS, 8_000_000, 16_000_000):
+        ways[f"chunks of {logits:,} logits"] = partial(chunked, problem, logits // vocabulary)
     peaks = {name: peak_of(way, problem) for name, way in ways.items()}
     seconds = timed(ways, problem)
     return [

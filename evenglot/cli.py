@@ -118,7 +118,7 @@ def train(
 @app.command()
 def baseline(
     run: RunFolder,
-    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Where to write; default: RUN/losses.json.")] = None,
+    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Where to write; default: RUN/baseline.json.")] = None,
     split: Annotated[str, typer.Option(help="train or valid: which text.")] = "train",
     per: Annotated[str, typer.Option(help="token or character: what a loss is the mean over.")] = "token",
 ) -> None:
@@ -131,7 +131,7 @@ def baseline(
     from evenglot.training.run import Run
 
     found = Run(run)
-    file = out or run / "losses.json"
+    file = out or found.own_baseline_file()
     with processes(found.config().train) as mine:
         losses = compute_baseline(found, file, Signal(split, per), mine, Bars())  # type: ignore[arg-type]
     console = Console()

@@ -14,9 +14,9 @@ from evenglot.model.transformer import Transformer, is_real, unpadded
 if TYPE_CHECKING:
     from evenglot.batches.load import Batch
 
-# So many logits at a time, 34 MB in float32. Four times fewer or twice as many are not clearly faster, and the gradient of
-# a large embedding outweighs them (benchmarks/results/loss_memory.md).
-CHUNK_LOGITS = 2**23
+# So many logits at a time, 24 MB in float32. Smaller chunks cost time with a large vocabulary and model, larger ones
+# with a small one (benchmarks/results/loss_memory.md).
+CHUNK_LOGITS = 6_000_000
 
 
 @dataclass(frozen=True, eq=False)

@@ -92,6 +92,12 @@ class Run:
             raise RunError(f"{self.folder}: not a run (it has no config.yaml); `evenglot train` makes one")
         return load_config(self.config_file, check_files=False)
 
+    def own_baseline_file(self) -> Path:
+        """Where the losses of this run's model go, unless somebody says otherwise."""
+        if self.config().balance.options.get("baseline") == "auto":
+            raise RunError(f"{self.baseline_file}: this run was trained against it; write elsewhere, with --out FILE")
+        return self.baseline_file
+
     def best(self) -> Checkpoint:
         """The checkpoint with the best validation."""
         found = checkpoint.best(self.checkpoints)
