@@ -118,7 +118,7 @@ def train(
 @app.command()
 def baseline(
     run: RunFolder,
-    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Where to write; default: RUN/baseline.json.")] = None,
+    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Where to; default: RUN/baseline.json.")] = None,
     split: Annotated[str, typer.Option(help="train or valid: which text.")] = "train",
     per: Annotated[str, typer.Option(help="token or character: what a loss is the mean over.")] = "token",
 ) -> None:
@@ -159,6 +159,8 @@ def main() -> None:
     try:
         app()
     except (ValueError, OSError) as error:
+        if os.environ.get("RANK", "0") != "0" and not getattr(error, "of_one_process", False):
+            sys.exit(2)  # under torchrun all processes fail alike, and the first says why
         for line in str(error).splitlines():
             print(f"evenglot: {line}", file=sys.stderr)
         sys.exit(2)

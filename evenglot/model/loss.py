@@ -14,9 +14,9 @@ from evenglot.model.transformer import Transformer, is_real, unpadded
 if TYPE_CHECKING:
     from evenglot.batches.load import Batch
 
-# So many logits at a time, 24 MB in float32. Smaller chunks cost time with a large vocabulary and model, larger ones
-# with a small one (benchmarks/results/loss_memory.md).
-CHUNK_LOGITS = 6_000_000
+# So many logits at a time, 32 MB in float32. Smaller chunks cost time with a large vocabulary and model, larger ones
+# cost memory (benchmarks/results/loss_memory.md).
+CHUNK_LOGITS = 8_000_000
 
 
 @dataclass(frozen=True, eq=False)

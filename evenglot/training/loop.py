@@ -25,7 +25,7 @@ from evenglot.training.probe import mean_cosines
 from evenglot.training.record import Record
 from evenglot.training.run import Run, RunError, create_model
 from evenglot.training.signals import StopRequest, stop_requests
-from evenglot.training.step import Observed, Step, TrainingError
+from evenglot.training.step import Observed, OutOfMemoryError, Step
 from evenglot.training.validation import Validator
 
 
@@ -45,6 +45,7 @@ class Training:
         self.record = Record(config, run, store, processes)
         self.at = Position.start(self.step.names)
         self.stopped = False  # as agreed by all processes
+        self.saved = (-1, -1)  # the step, and the step of the last validation, of the newest checkpoint
 
     def run(self, resume: bool = False) -> str:
         """Train until the end; why was it the end?"""
@@ -55,10 +56,10 @@ class Training:
                 for update, batches in loader.iterate(self.at.update):
                     self._update(loader, update, batches)
                     self._agree_on_stopping(request)
+                    if self._over() is None and update + 1 < len(loader):
+                        self._between_updates()
                     if self._over() is not None:
                         break
-                    if update + 1 < len(loader):
-                        self._between_updates()
                 if self.at.update == len(loader) and not self.stopped:
                     self._end_interval(loader.interval)
             self._finish(reason)
@@ -154,8 +155,9 @@ class Training:
         for name, pairs in interval.counts.items():
             by_group[self.groups[name]] += pairs
             at.drawn_before[name] += pairs
+        losses = getattr(self.balancer, "losses", None)  # some strategies forget them as they answer
         changed = self.balancer.update(by_group)
-        self.record.balance(at, interval, self.balancer, changed)
+        self.record.balance(at, interval, self.balancer, losses, changed)
         at.interval, at.update, at.shares, at.in_interval = at.interval + 1, 0, None, at.in_interval.cleared()
         self._save()
 
@@ -176,8 +178,7 @@ class Training:
         complete = reason != "stopped"
         if complete:
             self._validate()
-        saved = checkpoint.checkpoints(self.home.checkpoints)
-        if not saved or saved[-1].step != self.at.step or (complete and saved[-1].score != self.at.score):
+        if self.saved != (self.at.step, self.at.validated):
             self._save()
         if complete and self.settings.average is not None:
             self._average(self.settings.average)
@@ -258,6 +259,7 @@ class Training:
             )
             self.record.checkpoint(saved)
             checkpoint.prune(self.home.checkpoints, self.settings.keep_last, self.settings.keep_best)
+        self.saved = (self.at.step, self.at.validated)
         self.processes.wait()
 
     def _restore(self) -> bool:
@@ -277,6 +279,7 @@ class Training:
         self.step.scaler.load_state_dict(state["scaler"])
         self.balancer.load_state_dict(state["balancer"])
         self.at = Position.of(state["position"])
+        self.saved = (self.at.step, self.at.validated)
         self.record.restore(state["record"])
         self.record.checkpoint(found)  # it was forgotten with what came after
         return True
@@ -313,7 +316,7 @@ class Training:
                 raise
             largest = max(batch.source.numel() + batch.target.numel() for batch in batches)
             budget = max(self.config.batches.tokens_per_batch // 2, self.config.clean.max_pieces)
-            raise TrainingError(
+            raise OutOfMemoryError(
                 f"update {self.at.step + 1}: out of memory on a batch of {largest:,} tokens, both sides counted; try "
                 f"--set batches.tokens_per_batch={budget} (an update keeps its size, in more batches)"
             ) from error

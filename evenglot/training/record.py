@@ -27,7 +27,7 @@ OVERFIT = 1.03  # a validation loss so much above its lowest, while training los
 
 
 class Record:
-    """Turns what happens into events. Everything in them is keyed by direction."""
+    """Turns what happens into events. Everything in them is keyed by direction, but for the cosines of groups."""
 
     def __init__(self, config: Config, run: Run, store: Store, processes: Processes) -> None:
         self.config, self.home, self.store, self.processes = config, run, store, processes
@@ -174,10 +174,19 @@ class Record:
         by_group = {group: row["all"] for group, row in cosines.items()}
         self.log.write("probe", step, seconds=seconds, cosines=by_group, mixture=self._by_direction(balancer.q))
 
-    def balance(self, at: Position, interval: Interval, balancer: Balancer, changed: bool) -> None:
-        """An interval is over: what the losses were, what was shown, and what will be shown next."""
+    def balance(
+        self,
+        at: Position,
+        interval: Interval,
+        balancer: Balancer,
+        running: Mapping[str, float | None] | None,
+        changed: bool,
+    ) -> None:
+        """An interval is over: what the losses were, what was shown, and what will be shown next.
+
+        `running` are the losses of the groups that the balancer went by, if it goes by any.
+        """
         means = at.in_interval.means(self.names)
-        running = getattr(balancer, "losses", None)
         baseline = getattr(balancer, "baseline", None)
         by_group = {} if baseline is None else balancer.groups.keyed(baseline)
         self.log.write(

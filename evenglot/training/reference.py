@@ -9,7 +9,6 @@ from evenglot.balance.balancer import Signal
 from evenglot.config import BalanceSettings, Config
 from evenglot.progress import Bars
 from evenglot.training.checkpoint import fingerprint
-from evenglot.training.optimizer import create_optimizer
 from evenglot.training.parallel import Processes
 from evenglot.training.run import Run, RunError, load_model, open_prepared
 from evenglot.training.step import Step
@@ -25,7 +24,7 @@ def baseline(run: Run, out: Path, signal: Signal, processes: Processes, bars: Ba
     store = open_prepared(config, verify=processes.is_first)
     chosen = run.best()
     model = load_model(chosen).to(processes.device)
-    step = Step.of(config, store, model, create_optimizer(model, config.train), processes)
+    step = Step.of(config, store, model, None, processes)
     has_split = [name for name in step.names if signal.split in store.splits(name)]
     if len(has_split) < len(step.names):
         missing = sorted(set(step.names) - set(has_split))
@@ -38,7 +37,7 @@ def baseline(run: Run, out: Path, signal: Signal, processes: Processes, bars: Ba
     sums: dict[str, float] = {}
     numbers: dict[str, float] = {}
     for name, loss, count in zip(step.names, seen.losses.tolist(), counts.tolist(), strict=True):
-        for key in {name, config.data.groups[name]}:
+        for key in dict.fromkeys((name, config.data.groups[name])):
             sums[key] = sums.get(key, 0.0) + loss
             numbers[key] = numbers.get(key, 0.0) + count
     losses = mean_losses(sums, numbers)

@@ -28,6 +28,14 @@ Numbers = NDArray[np.float64]
 class TrainingError(ValueError):
     """Training cannot go on; the message says where it stands and what to try."""
 
+    of_one_process = False  # have all processes met it, or this one alone?
+
+
+class OutOfMemoryError(TrainingError):
+    """A batch does not fit into memory."""
+
+    of_one_process = True
+
 
 @dataclass(frozen=True, eq=False)
 class Observed:
@@ -73,12 +81,12 @@ class Observed:
 
 
 class Step:
-    """Runs the model on batches, in training or in evaluation, and counts what it sees."""
+    """Runs the model on batches, in training or (then without an optimizer) in evaluation, and counts what it sees."""
 
     def __init__(
         self,
         model: Transformer,
-        optimizer: torch.optim.Optimizer,
+        optimizer: torch.optim.Optimizer | None,
         processes: Processes,
         *,
         characters: Tensor,
@@ -95,7 +103,7 @@ class Step:
 
     @staticmethod
     def of(
-        config: Config, store: Store, model: Transformer, optimizer: torch.optim.Optimizer, processes: Processes
+        config: Config, store: Store, model: Transformer, optimizer: torch.optim.Optimizer | None, processes: Processes
     ) -> Step:
         """For the directions of a store."""
         return Step(
@@ -114,29 +122,29 @@ class Step:
     ) -> tuple[Observed, float]:
         """Do update `step`, of `tokens` target tokens in all processes. What was seen, and the norm of the gradient."""
         self.model.train()
-        self.optimizer.zero_grad()
+        self.model.zero_grad()
         if balancer.weighs_examples:
             weights = self._example_weights(step, batches, balancer, groups)
         else:
             factors = self._factors(balancer, groups)
             weights = [batch.weight * factors[batch.group] / tokens for batch in batches]
-        seen = Observed.nothing(len(self.names))
-        for position, (batch, weight) in enumerate(zip(batches, weights, strict=True)):
-            seen += self._forward_backward(step, position, batch, weight)
-        seen = self.all_processes(seen)
+        losses = [
+            self._forward_backward(step, position, *work)
+            for position, work in enumerate(zip(batches, weights, strict=True))
+        ]
+        seen = self.all_processes(self._observed(batches, losses))  # last: reading a loss makes a GPU wait
         self._check_losses(step, seen.losses)
         return seen, self._take_step(step, seen)
 
     def evaluate(self, batches: Sequence[Batch]) -> Observed:
         """What this process sees in these batches, without learning from them."""
         self.model.eval()
-        seen = Observed.nothing(len(self.names))
+        losses = []
         with torch.no_grad(), self.processes.autocast():
             for batch in batches:
                 weights = torch.ones(len(batch.group), device=self.processes.device)
-                loss = batch_loss(self.model, batch.to(self.processes.device), weights, self.smoothing)
-                seen += self._observed(batch, loss.sums)
-        return seen
+                losses.append(batch_loss(self.model, batch.to(self.processes.device), weights, self.smoothing).sums)
+        return self._observed(batches, losses)
 
     def all_processes(self, seen: Observed) -> Observed:
         """The same summed over all processes."""
@@ -146,7 +154,7 @@ class Step:
     def gradient(self, step: int, batch: Batch, *key: int | str) -> Tensor:
         """The gradient of the training loss of a batch as one vector, dropout on; nothing else changes."""
         self.model.train()
-        self.optimizer.zero_grad()
+        self.model.zero_grad()
         self._seed_dropout(step, *key)
         weights = torch.full((len(batch.group),), 1 / float(batch.target_lengths.sum()))
         with self.processes.autocast():
@@ -154,7 +162,7 @@ class Step:
         loss.objective.backward()  # type: ignore[no-untyped-call]
         parts = [p.grad.reshape(-1) for p in self.model.parameters() if p.grad is not None]
         flat = torch.cat(parts)
-        self.optimizer.zero_grad()
+        self.model.zero_grad()
         return flat
 
     def _seed_dropout(self, step: int, *key: int | str) -> None:
@@ -189,10 +197,11 @@ class Step:
         by_batch = torch.split(own, [len(batch.group) for batch in batches])
         return [(w / batch.target_lengths).float() for w, batch in zip(by_batch, batches, strict=True)]
 
-    def _forward_backward(self, step: int, position: int, batch: Batch, weights: Tensor) -> Observed:
+    def _forward_backward(self, step: int, position: int, batch: Batch, weights: Tensor) -> Tensor:
+        """Add to the gradient; the summed loss of each sentence."""
         loss = self._forward(step, position, batch, weights)
         self.scaler.scale(loss.objective).backward()  # type: ignore[no-untyped-call]
-        return self._observed(batch, loss.sums)
+        return loss.sums
 
     def _forward(self, step: int, position: int, batch: Batch, weights: Tensor) -> BatchLoss:
         """Micro-batch `position` of this process, with the dropout that it has on any number of processes."""
@@ -201,15 +210,18 @@ class Step:
             on_device = batch.to(self.processes.device)
             return batch_loss(self.model, on_device, weights.to(self.processes.device), self.smoothing)
 
-    def _observed(self, batch: Batch, sums: Tensor) -> Observed:
-        """Stand-ins (weight 0) do not count."""
-        characters = self.characters[batch.target].sum(1)
-        by_sentence = (sums.cpu(), batch.target_lengths, characters)
-        return Observed(
-            *(batch.weight * group_sums(values, batch.group, len(self.names)).numpy() for values in by_sentence)
-        )
+    def _observed(self, batches: Sequence[Batch], losses: Sequence[Tensor]) -> Observed:
+        """By direction, what this process has seen; stand-ins (weight 0) do not count."""
+        seen = Observed.nothing(len(self.names))
+        for batch, sums in zip(batches, losses, strict=True):
+            of_sentences = (sums.cpu(), batch.target_lengths, self.characters[batch.target].sum(1))
+            by_direction = (group_sums(values, batch.group, len(self.names)).numpy() for values in of_sentences)
+            seen += Observed(*(batch.weight * values for values in by_direction))
+        return seen
 
     def _take_step(self, step: int, seen: Observed) -> float:
+        if self.optimizer is None:
+            raise ValueError("optimizer: there is none, so this model can be evaluated only")
         self.processes.sum_gradients(self.model)
         self.scaler.unscale_(self.optimizer)
         gradients = [parameter.grad for parameter in self.model.parameters() if parameter.grad is not None]

@@ -57,7 +57,8 @@ def _train(config: Config, balance: BalanceSettings, run: Run, mine: Processes, 
 
 def _train_reference(config: Config, run: Run, mine: Processes, resume: bool) -> str:
     """`balance.baseline: auto`: a run on the data as they are, and its losses. What is done is not done again."""
-    signal = config.balance.without_baseline_file().create(dict.fromkeys(config.data.groups.values(), 1)).signal
+    sizes = dict.fromkeys(config.data.groups.values(), 1e12)  # any will do, to ask what it listens to
+    signal = config.balance.without_baseline_file().create(sizes, sizes).signal
     bars = Bars()
     if not resume:
         run.refuse_if_taken()

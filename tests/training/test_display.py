@@ -1,6 +1,10 @@
 import math
+import os
 import re
+import subprocess
+import sys
 from io import StringIO
+from pathlib import Path
 
 import pytest
 from rich.console import Console
@@ -166,6 +170,25 @@ def test_training_goes_on_when_the_terminal_has_gone_away(terminal: bool, monkey
     display = Display(console, clock)
     _run(display, 3, clock)
     display.note("still here")
+
+
+BROKEN_PIPE = """
+import sys
+from evenglot.training.display import Display
+from tests.training.test_display import Clock, _run
+clock = Clock()
+_run(Display(clock=clock), 3, clock)
+sys.exit(7)
+"""
+
+
+def test_training_goes_on_when_a_pipe_breaks() -> None:
+    read_end, write_end = os.pipe()
+    os.close(read_end)  # as `evenglot train ... 2>&1 | head` does
+    root = Path(__file__).parents[2]
+    done = subprocess.run([sys.executable, "-c", BROKEN_PIPE], cwd=root, stderr=write_end, check=False)
+    os.close(write_end)
+    assert done.returncode == 7
 
 
 def test_a_resumed_run_counts_time_from_where_it_went_on_and_recalls_what_was_before() -> None:

@@ -1,0 +1,225 @@
+"""What cannot go on ends with exit code 2 and one line that says what to do; nothing that was there is lost."""
+
+from __future__ import annotations
+
+import ctypes
+import resource
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+
+from evenglot.config import load_config
+from evenglot.corpus.prepare import prepare
+from evenglot.progress import Bars
+from evenglot.training import checkpoint
+from evenglot.training.train import train
+from tests.training.commands import (
+    Command,
+    arguments,
+    configured,
+    events,
+    failure,
+    finish,
+    newest,
+    overrides,
+    tensors,
+    wait_until,
+)
+from tests.training.conftest import CONFIG, write_corpora
+
+SHORT = overrides(train={"updates": 3})
+NAMES = ("aa-en", "bb-en", "cc-en")
+
+
+@pytest.fixture
+def refused(conf, tmp_path):
+    """The line with which `evenglot train` refuses: refused("--resume", *settings, conf=..., run=...)."""
+
+    def line(*options, settings=(), conf=conf, run=tmp_path / "run", **others):
+        return failure(*arguments(conf, run, settings, *options), output=tmp_path / "output", **others)
+
+    return line
+
+
+@pytest.fixture(scope="module")
+def done(conf, tmp_path_factory):
+    """A run of three updates; copy it before you go on with it."""
+    run = tmp_path_factory.mktemp("done") / "run"
+    train(configured(conf, SHORT), run)
+    return run
+
+
+@pytest.fixture
+def begun(done, tmp_path):
+    return Path(shutil.copytree(done, tmp_path / "run"))
+
+
+def contents(folder):
+    return {path: path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+# ---------------------------------------------------------------------------------------------- numbers explode
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+@pytest.mark.parametrize(
+    "balance", [{"strategy": "proportional"}, {"strategy": "fastdro"}], ids=lambda b: b["strategy"]
+)
+def test_a_loss_that_is_not_finite_stops_before_it_does_harm(refused, tmp_path, balance, processes):
+    settings = overrides(balance, train={"learning_rate": 1e30, "warmup": 0, "save_every": 1, "log_every": 1})
+    line = refused(settings=settings, processes=processes)
+    last = events(tmp_path / "run", "step")[-1]["step"]
+    assert f"update {last + 1}: " in line
+    assert "is not finite" in line
+    assert all(name in line for name in NAMES)
+    assert "train.learning_rate" in line
+    kept = checkpoint.open_checkpoint(newest(tmp_path / "run"))
+    assert kept.step <= last
+    assert all(torch.isfinite(tensor).all() for tensor in kept.read().model.values())
+
+
+def test_a_run_whose_loss_exploded_goes_on_from_its_last_checkpoint(refused, conf, tmp_path):
+    explosive = overrides(train={"learning_rate": 1e30, "warmup": 4, "warmup_start": 1e-3, "save_every": 1})
+    refused(settings=explosive)
+    good = newest(tmp_path / "run")
+    again = refused("--resume", settings=explosive)  # nothing changed, so the same happens
+    assert "is not finite" in again
+    assert newest(tmp_path / "run") == good
+
+
+# ------------------------------------------------------------------------------------------------ what is there
+
+
+def test_a_run_is_not_begun_where_there_is_one(refused, begun):
+    before = contents(begun)
+    line = refused(settings=SHORT)
+    assert f"{begun}: there is a run already, at update 3; go on with --resume" in line
+    assert contents(begun) == before
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("model.dim", "64"),
+        ("balance", '{"strategy": "chi-ibr", "rho": 0.2}'),
+        ("train.learning_rate", "1e-4"),
+        ("batches.tokens_per_batch", "256"),
+        ("seed", "7"),
+    ],
+)
+def test_a_run_does_not_go_on_with_other_settings(conf, begun, key, value):
+    before = contents(begun)
+    with pytest.raises(ValueError, match=f"{key}.* changed since this run began") as error:
+        train(configured(conf, [*SHORT, f"{key}={value}"]), begun, resume=True)
+    assert len(str(error.value).splitlines()) == 1
+    assert contents(begun) == before
+
+
+def test_another_radius_is_named(refused, conf, tmp_path):
+    train(configured(conf, overrides({"strategy": "chi-ibr", "rho": 0.1}, train={"updates": 2})), tmp_path / "run")
+    line = refused("--resume", settings=overrides({"strategy": "chi-ibr", "rho": 0.2}, train={"updates": 2}))
+    assert "balance.rho changed since this run began" in line
+
+
+def test_a_run_may_go_on_for_longer(conf, begun, tmp_path):
+    longer = overrides(train={"updates": 5})
+    train(configured(conf, longer), begun, resume=True)
+    train(configured(conf, longer), tmp_path / "whole")
+    assert tensors(begun) == tensors(tmp_path / "whole")
+    assert configured(begun / "config.yaml", ()).train.updates == 5
+
+
+def test_a_run_does_not_go_on_where_every_checkpoint_is_damaged(refused, begun):
+    for file in (begun / "checkpoints").glob("*/model.safetensors"):
+        file.write_bytes(file.read_bytes()[:-1])
+    assert "none of its checkpoints is intact" in refused("--resume", settings=SHORT)
+
+
+def test_two_processes_do_not_train_in_one_folder(refused, conf, tmp_path):
+    run = tmp_path / "run"
+    endless = overrides(train={"updates": 100_000, "log_every": 1})
+    with Command(*arguments(conf, run, endless), output=tmp_path / "first") as first:
+        assert wait_until(lambda: bool(events(run, "step")), lambda: first.runs)
+        assert f"{run}: another process is training here" in refused("--resume", settings=endless)
+        assert first.runs
+    finish(*arguments(conf, run, overrides(train={"updates": 1}), "--resume"), output=tmp_path / "third")
+
+
+# ------------------------------------------------------------------------------------------------------- stores
+
+
+@pytest.fixture
+def own(tmp_path):
+    """A config file with a store that a test may spoil."""
+    folder = tmp_path / "task"
+    folder.mkdir()
+    write_corpora(folder)
+    file = folder / "conf.yaml"
+    file.write_text(CONFIG)
+    prepare(load_config(file), Bars())
+    return file
+
+
+def test_a_store_must_be_prepared(refused, own):
+    shutil.rmtree(load_config(own).store.folder)
+    assert "evenglot prepare" in refused(conf=own)
+
+
+def test_a_store_must_be_of_the_same_directions(refused, own):
+    own.write_text(CONFIG.replace("[aa, bb, cc]", "[aa, bb]"))
+    line = refused(conf=own)
+    assert "was prepared for other directions (cc-en); run `evenglot prepare`" in line
+
+
+def test_a_store_must_not_change_under_a_run(refused, own, tmp_path):
+    train(configured(own, SHORT), tmp_path / "run")
+    before = contents(tmp_path / "run" / "checkpoints")
+    corpus = own.parent / "train.cc-en.en"
+    corpus.write_text(corpus.read_text().replace("ba", "be"))
+    prepare(load_config(own), Bars())
+    assert "the store was made anew since this run began" in refused("--resume", settings=SHORT, conf=own)
+    assert contents(tmp_path / "run" / "checkpoints") == before
+
+
+@pytest.mark.parametrize("spoil", [lambda content: content[:-1], lambda content: content[:-2] + b"\x01\x01"])
+def test_a_store_must_be_intact(refused, own, spoil):
+    store = Path(load_config(own).store.folder)
+    file = max((path for path in store.rglob("*") if path.is_file()), key=lambda path: path.stat().st_size)
+    file.write_bytes(spoil(file.read_bytes()))
+    assert str(store) in refused(conf=own)
+
+
+# ------------------------------------------------------------------------------------------------------ machine
+
+
+def test_a_run_cannot_be_a_file(refused, tmp_path):
+    (tmp_path / "run").write_text("not a folder")
+    assert str(tmp_path / "run") in refused()
+
+
+def _without_privileges():
+    """Permissions are meant for root too, from here on."""
+    version, no_capabilities = (ctypes.c_uint32 * 2)(0x20080522), (ctypes.c_uint32 * 6)()
+    assert ctypes.CDLL(None).capset(version, no_capabilities) == 0
+
+
+def test_a_folder_must_be_writable(refused, tmp_path):
+    (tmp_path / "run").mkdir(mode=0o500)
+    line = refused(before=_without_privileges)
+    assert "Permission denied" in line
+    assert str(tmp_path / "run") in line
+
+
+def _with_little_memory():
+    pages = int(Path("/proc/self/statm").read_text().split()[0])
+    limit = pages * resource.getpagesize() + 2**29
+    resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+
+
+def test_a_batch_too_large_for_memory_is_named(refused):
+    huge = overrides(model={"ffn": 65_536}, batches={"tokens_per_batch": 65_536, "tokens_per_update": 65_536})
+    line = refused(settings=huge, before=_with_little_memory)
+    assert "update 1: out of memory on a batch of " in line
+    assert "--set batches.tokens_per_batch=32768" in line

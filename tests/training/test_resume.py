@@ -1,0 +1,352 @@
+"""A run that is stopped, killed or damaged ends as if nothing had happened: bit by bit, and so does its log."""
+
+from __future__ import annotations
+
+import io
+import random
+import resource
+import signal
+import sys
+from functools import partial
+
+import pytest
+
+from evenglot.training import checkpoint
+from evenglot.training.train import train
+from tests.training.commands import (
+    Command,
+    arguments,
+    configured,
+    descendants,
+    events,
+    executable,
+    failure,
+    finish,
+    kill_tree,
+    newest,
+    overrides,
+    story,
+    tensors,
+    wait_until,
+)
+
+STRATEGIES = {
+    "chi-ibr": {"strategy": "chi-ibr"},
+    "chi-ibr on validation losses": {"strategy": "chi-ibr", "signal": "valid"},
+    "chi-ibr with a reference run": {"strategy": "chi-ibr", "baseline": "auto"},
+    "cvar-ibr": {"strategy": "cvar-ibr"},
+    "group-dro": {"strategy": "group-dro", "step": 0.5},
+    "group-dro by sampling": {"strategy": "group-dro", "step": 0.5, "apply": "resample"},
+    "chi-pd": {"strategy": "chi-pd", "step": 0.1},
+    "cvar-pd": {"strategy": "cvar-pd"},
+    "fastdro": {"strategy": "fastdro"},
+    "multidds": {"strategy": "multidds", "every": 3, "learning_rate": 0.1},
+    "schedule": {"strategy": "schedule", "points": {0: "uniform", 2: "data"}, "interpolate": True},
+}
+SHORT_INTERVALS = {"interval_tokens": 1400}  # of 3 updates
+TORCHRUN = ("torchrun", "--standalone", "--nproc-per-node", "2", "-m", "evenglot")
+STOPPED = ("resume", "checkpoint")  # events that a stop adds to the log
+
+
+@pytest.fixture(scope="module")
+def whole(conf, tmp_path_factory):
+    """The run with these settings that nothing happens to."""
+    made = {}
+
+    def run(settings, processes=1):
+        key = (*settings, processes)
+        if key not in made:
+            made[key] = tmp_path_factory.mktemp("whole") / "run"
+            if processes == 1:
+                train(configured(conf, settings), made[key])
+            else:
+                output = made[key].with_name("output")
+                finish(*arguments(conf, made[key], settings), output=output, processes=processes)
+        return made[key]
+
+    return run
+
+
+def killable(balance=None, **keys):
+    """Settings with which there is much to be interrupted: a save after each update, with files of some size."""
+    return overrides(
+        balance or STRATEGIES["chi-ibr"],
+        model={"ffn": 1024},
+        batches=SHORT_INTERVALS,
+        train={"updates": 16, "log_every": 1, "save_every": 1, **keys},
+    )
+
+
+class Tripwire(io.StringIO):
+    """Standard error that asks the process to stop as soon as training says a word: any word, unless one is given."""
+
+    def __init__(self, word=""):
+        super().__init__()
+        self.word, self.has_asked = word, False
+
+    def write(self, text):
+        if self.word in text and callable(signal.getsignal(signal.SIGTERM)) and not self.has_asked:
+            self.has_asked = True
+            signal.raise_signal(signal.SIGTERM)
+        return super().write(text)
+
+
+def train_in_pieces(config, run, monkeypatch):
+    """Train, stopping after each update. After how many was it stopped?"""
+    stops = 0
+    with monkeypatch.context() as patch:
+        while True:
+            patch.setattr(sys, "stderr", Tripwire())
+            if train(config, run, resume=stops > 0) != "stopped":
+                return stops
+            stops += 1
+
+
+# ----------------------------------------------------------------------------------------------------- stopped
+
+
+@pytest.mark.parametrize("name", STRATEGIES)
+def test_a_run_that_is_stopped_after_every_update_ends_the_same(conf, whole, tmp_path, monkeypatch, name):
+    settings = overrides(STRATEGIES[name], batches=SHORT_INTERVALS, train={"updates": 8, "log_every": 1})
+    stops = train_in_pieces(configured(conf, settings), tmp_path / "run", monkeypatch)
+    assert stops >= 7
+    assert tensors(tmp_path / "run") == tensors(whole(settings))
+    assert story(tmp_path / "run", STOPPED) == story(whole(settings), STOPPED)
+
+
+@pytest.mark.parametrize("name", ["chi-ibr", "chi-ibr on validation losses"])
+@pytest.mark.parametrize("every", [2, 3])
+def test_a_stop_skips_no_validation(conf, whole, tmp_path, monkeypatch, name, every):
+    keys = {"updates": 8, "log_every": 3, "validate_every": every, "patience": 6}
+    settings = overrides(STRATEGIES[name], batches=SHORT_INTERVALS, train=keys)
+    train_in_pieces(configured(conf, settings), tmp_path / "run", monkeypatch)
+    assert story(tmp_path / "run", STOPPED) == story(whole(settings), STOPPED)
+    assert tensors(tmp_path / "run") == tensors(whole(settings))
+
+
+def test_a_run_ends_where_its_patience_ends(conf, tmp_path, monkeypatch):
+    keys = {"updates": 12, "learning_rate": 1e-20, "weight_decay": 0, "validate_every": 2, "patience": 2}
+    settings = overrides(train={**keys, "warmup": 0})  # nothing is learnt, so no validation is better than the first
+    assert train(configured(conf, settings), tmp_path / "whole") == "patience"
+    train_in_pieces(configured(conf, settings), tmp_path / "pieces", monkeypatch)
+    for run in ("whole", "pieces"):
+        assert [event["step"] for event in events(tmp_path / run, "validation")] == [2, 4, 6], run
+        assert events(tmp_path / run, "done")[-1]["step"] == 6, run
+
+
+def test_a_stop_does_not_change_the_average(conf, whole, tmp_path, monkeypatch):
+    settings = overrides(batches=SHORT_INTERVALS, train={"updates": 5, "average": 2})
+    train_in_pieces(configured(conf, settings), tmp_path / "run", monkeypatch)
+    averages = [run / "checkpoints" / "average" / checkpoint.MODEL for run in (tmp_path / "run", whole(settings))]
+    assert averages[0].read_bytes() == averages[1].read_bytes()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", STRATEGIES)
+def test_a_run_that_is_stopped_once_ends_the_same(conf, whole, tmp_path, monkeypatch, name):
+    settings = overrides(STRATEGIES[name], batches=SHORT_INTERVALS, train={"updates": 8, "log_every": 1})
+    for update in range(1, 8):
+        run = tmp_path / str(update)
+        with monkeypatch.context() as patch:
+            patch.setattr(sys, "stderr", Tripwire(f"update {update}/8"))
+            assert train(configured(conf, settings), run) == "stopped"
+        train(configured(conf, settings), run, resume=True)
+        assert tensors(run) == tensors(whole(settings)), update
+        assert story(run, STOPPED) == story(whole(settings), STOPPED), update
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_saves_and_ends_well(conf, whole, tmp_path, number):
+    settings, run = killable(save_every=1000), tmp_path / "run"
+    with Command(*arguments(conf, run, settings), output=tmp_path / "output") as command:
+        assert wait_until(lambda: len(events(run, "step")) > 1, lambda: command.runs)
+        command.signal(number)
+        assert command.wait() == 0
+    stopped_at = events(run, "step")[-1]["step"]
+    assert 1 < stopped_at < 16
+    assert "Stopping after this update" in command.said
+    assert "Traceback" not in command.said
+    assert newest(run).name == f"step-{stopped_at:08d}"
+    finish(*arguments(conf, run, settings, "--resume"), output=tmp_path / "output")
+    assert tensors(run) == tensors(whole(settings))
+    assert story(run, STOPPED) == story(whole(settings), STOPPED)
+
+
+def test_a_signal_to_one_process_stops_all(conf, whole, tmp_path):
+    settings, run = killable(save_every=1000), tmp_path / "run"
+    with Command(*arguments(conf, run, settings), output=tmp_path / "output", processes=2) as command:
+        assert wait_until(lambda: len(events(run, "step")) > 1, lambda: command.runs)
+        command.signal(signal.SIGTERM, rank=1)
+        assert command.wait() == 0
+    assert 1 < events(run, "step")[-1]["step"] < 16
+    finish(*arguments(conf, run, settings, "--resume"), output=tmp_path / "output", processes=2)
+    assert tensors(run) == tensors(whole(settings, processes=2))
+    assert story(run, STOPPED) == story(whole(settings, processes=2), STOPPED)
+
+
+@pytest.mark.slow
+def test_a_signal_to_torchrun_saves_before_the_processes_end(conf, whole, tmp_path):
+    settings, run = killable(save_every=1000, updates=400), tmp_path / "run"
+    torchrun = executable(*TORCHRUN, *arguments(conf, run, settings))
+    try:
+        assert wait_until(lambda: len(events(run, "step")) > 1, lambda: torchrun.poll() is None)
+        torchrun.send_signal(signal.SIGTERM)
+        said, _ = torchrun.communicate(timeout=60)
+    finally:
+        kill_tree(torchrun)
+    stopped_at = events(run, "step")[-1]["step"]
+    assert newest(run).name == f"step-{stopped_at:08d}", said
+    assert events(run, "done")[-1]["reason"] == "stopped"
+    short = killable(save_every=1000, updates=stopped_at + 3)
+    finish(*arguments(conf, run, short, "--resume"), output=tmp_path / "output", processes=2)
+    assert tensors(run) == tensors(whole(short, processes=2))
+
+
+@pytest.mark.slow
+def test_the_program_itself_ends_well_at_ctrl_c(conf, whole, tmp_path):
+    settings, run = killable(save_every=1000, updates=200), tmp_path / "run"
+    program = executable("evenglot", *arguments(conf, run, settings))
+    try:
+        assert wait_until(lambda: len(events(run, "step")) > 1, lambda: program.poll() is None)
+        program.send_signal(signal.SIGINT)
+        said, _ = program.communicate(timeout=60)
+    finally:
+        kill_tree(program)
+    assert program.returncode == 0
+    assert "Stopping after this update" in said
+    short = killable(save_every=1000, updates=events(run, "step")[-1]["step"] + 3)
+    finish(*arguments(conf, run, short, "--resume"), output=tmp_path / "output")
+    assert tensors(run) == tensors(whole(short))
+
+
+# ------------------------------------------------------------------------------------------------------ killed
+
+
+def has_begun(run, before):
+    return bool(events(run, "config"))
+
+
+def saves(run, before):
+    return any(path.name.endswith(".unfinished") for path in (run / "checkpoints").glob("*"))
+
+
+def mixture_moves(run, before):
+    """An interval has ended; it may be saved, or not yet."""
+    return len(events(run, "balance")) > before["balance"]
+
+
+def has_saved(run, before):
+    return len(events(run, "checkpoint")) > before["checkpoint"]
+
+
+def has_updated(run, before):
+    return len(events(run, "step")) > before["step"] + 2
+
+
+MOMENTS = [saves, mixture_moves, has_saved, has_updated]
+
+
+def kill_when(moment, conf, run, settings, output, processes=1):
+    """Start or go on, and kill everything at a moment. Did it come before the end?"""
+    before = {name: len(events(run, name)) for name in ("step", "balance", "checkpoint")}
+    with Command(*arguments(conf, run, settings, "--resume"), output=output, processes=processes) as command:
+        came = wait_until(lambda: moment(run, before), lambda: command.runs)
+        command.kill()
+    return came
+
+
+@pytest.mark.parametrize(("name", "processes"), [("chi-ibr", 1), ("group-dro", 2)])
+def test_a_killed_run_ends_the_same(conf, whole, tmp_path, name, processes):
+    settings, run = killable(STRATEGIES[name]), tmp_path / "run"
+    moments = [has_begun, *random.Random(f"{name} {processes}").sample(MOMENTS, 3)]
+    for moment in moments:
+        assert kill_when(moment, conf, run, settings, tmp_path / "output", processes), moment
+    finish(*arguments(conf, run, settings, "--resume"), output=tmp_path / "output", processes=processes)
+    assert tensors(run) == tensors(whole(settings, processes))
+    assert story(run) == story(whole(settings, processes))
+
+
+def test_a_run_killed_while_it_saves_ends_the_same(conf, whole, tmp_path):
+    settings, run = killable(), tmp_path / "run"
+    halves = 0
+    while not halves:  # of checkpoints, left behind
+        assert kill_when(saves, conf, run, settings, tmp_path / "output"), "it was never caught while it saved"
+        halves += saves(run, {})
+    finish(*arguments(conf, run, settings, "--resume"), output=tmp_path / "output")
+    assert not saves(run, {})
+    assert tensors(run) == tensors(whole(settings))
+    assert story(run) == story(whole(settings))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("processes", [1, 2])
+@pytest.mark.parametrize("name", ["chi-ibr", "chi-ibr with a reference run", "group-dro", "fastdro", "multidds"])
+def test_a_run_that_is_killed_again_and_again_ends_the_same(conf, whole, tmp_path, name, processes):
+    settings, run = killable(STRATEGIES[name], updates=40, save_every=2), tmp_path / "run"
+    chance = random.Random(f"again {name} {processes}")
+    kills = 0
+    while kill_when(chance.choice(MOMENTS), conf, run, settings, tmp_path / "output", processes) and kills < 6:
+        kills += 1
+    assert kills
+    finish(*arguments(conf, run, settings, "--resume"), output=tmp_path / "output", processes=processes)
+    assert tensors(run) == tensors(whole(settings, processes))
+    assert story(run) == story(whole(settings, processes))
+
+
+@pytest.mark.slow
+def test_a_run_whose_torchrun_is_killed_ends_the_same(conf, whole, tmp_path):
+    settings, run = killable(updates=60), tmp_path / "run"
+    for saved in (2, 10):
+        torchrun = executable(*TORCHRUN, *arguments(conf, run, settings, "--resume"))
+        try:
+            seen = len(events(run, "checkpoint")) + saved
+            assert wait_until(lambda: len(events(run, "checkpoint")) >= seen, lambda: torchrun.poll() is None)  # noqa: B023
+            assert len(descendants(torchrun.pid)) >= 2
+        finally:
+            kill_tree(torchrun)
+    torchrun = executable(*TORCHRUN, *arguments(conf, run, settings, "--resume"))
+    said, _ = torchrun.communicate(timeout=120)
+    assert torchrun.returncode == 0, said
+    assert tensors(run) == tensors(whole(settings, processes=2))
+    assert story(run) == story(whole(settings, processes=2))
+
+
+# --------------------------------------------------------------------------------------------------- damaged
+
+
+@pytest.mark.parametrize("file", [checkpoint.MODEL, checkpoint.OPTIMIZER, checkpoint.STATE])
+@pytest.mark.parametrize("updates", [7, 8])  # where an interval ends, and where none does
+def test_a_damaged_checkpoint_costs_no_more_than_its_updates(conf, whole, tmp_path, capsys, file, updates):
+    settings = overrides(STRATEGIES["chi-ibr"], batches=SHORT_INTERVALS, train={"updates": updates})
+    config, run = configured(conf, settings), tmp_path / "run"
+    train(config, run)
+    assert (events(run, "balance")[-1]["step"] == updates) == (updates == 7)
+    damaged = newest(run) / file
+    content = bytearray(damaged.read_bytes())
+    content[len(content) // 2] ^= 1
+    damaged.write_bytes(content)
+    capsys.readouterr()
+    train(config, run, resume=True)
+    assert f"{damaged}: " in capsys.readouterr().err
+    assert tensors(run) == tensors(whole(settings))
+    assert story(run) == story(whole(settings))
+
+
+@pytest.mark.parametrize("file", [checkpoint.MODEL, pytest.param(checkpoint.OPTIMIZER, marks=pytest.mark.slow)])
+def test_a_full_disk_costs_no_more_than_the_checkpoint(conf, whole, tmp_path, file):
+    settings, run = killable(save_every=10), tmp_path / "run"
+    size = (newest(whole(settings)) / file).stat().st_size
+    full = partial(resource.setrlimit, resource.RLIMIT_FSIZE, (size - 1, size - 1))
+    with Command(*arguments(conf, run, settings), output=tmp_path / "output") as command:
+        assert wait_until(lambda: bool(events(run, "checkpoint")), lambda: command.runs)
+        command.signal(signal.SIGTERM)
+        command.wait()
+    good = newest(run)
+    line = failure(*arguments(conf, run, settings, "--resume"), output=tmp_path / "output", before=full)
+    assert "cannot be saved: file too large" in line
+    assert newest(run) == good
+    assert checkpoint.open_checkpoint(good).read().optimizer
+    assert not saves(run, {})
+    finish(*arguments(conf, run, settings, "--resume"), output=tmp_path / "output")
+    assert tensors(run) == tensors(whole(settings))
+    assert story(run, STOPPED) == story(whole(settings), STOPPED)
