@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal, NoReturn
 
 import typer
 from rich.console import Console
@@ -24,7 +24,9 @@ app = typer.Typer(
 
 ConfigFile = Annotated[Path, typer.Argument(metavar="CONFIG", help="A YAML file; `evenglot example` prints one.")]
 RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run that `evenglot train` made.")]
-Overrides = Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Override a key: a.b=c")]
+Overrides = Annotated[
+    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Override a key: a.b=c. Can be repeated.")
+]
 
 
 def _print_version(wanted: bool) -> None:
@@ -119,11 +121,12 @@ def train(
 def baseline(
     run: RunFolder,
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="Where to; default: RUN/baseline.json.")] = None,
-    split: Annotated[str, typer.Option(help="train or valid: which text.")] = "train",
-    per: Annotated[str, typer.Option(help="token or character: what a loss is the mean over.")] = "token",
+    split: Annotated[Literal["train", "valid"], typer.Option(help="Which text.")] = "train",
+    per: Annotated[Literal["token", "character"], typer.Option(help="What a loss is the mean over.")] = "token",
+    device: Annotated[Literal["auto", "cpu", "cuda"], typer.Option(help="What to compute on.")] = "auto",
 ) -> None:
     """Mean loss of each direction under a trained model: the reference that `balance.baseline` takes."""
-    from evenglot.balance.balancer import Signal
+    from evenglot.balance import Signal
     from evenglot.progress import Bars
     from evenglot.report.tables import table
     from evenglot.training.parallel import processes
@@ -132,12 +135,16 @@ def baseline(
 
     found = Run(run)
     file = out or found.own_baseline_file()
-    with processes(found.config().train) as mine:
-        losses = compute_baseline(found, file, Signal(split, per), mine, Bars())  # type: ignore[arg-type]
+    if not file.parent.is_dir():
+        raise ValueError(f"{file}: there is no folder {file.parent} to write into")
+    settings = found.config().train.model_copy(update={"device": device})
+    with processes(settings) as mine:
+        losses = compute_baseline(found, file, Signal(split, per), mine, Bars())
+        if not mine.is_first:
+            return
     console = Console()
-    console.print(
-        table(f"Loss of a {per} ({split})", {name: [f"{loss:.4f}"] for name, loss in losses.items()}, ["loss"])
-    )
+    rows = {name: [f"{loss:.4f}"] for name, loss in losses.items()}
+    console.print(table(f"Loss of a {per} ({split})", rows, ["loss"]))
     console.print(f"Baseline: {file}", highlight=False, soft_wrap=True, markup=False)
 
 
@@ -159,8 +166,16 @@ def main() -> None:
     try:
         app()
     except (ValueError, OSError) as error:
-        if os.environ.get("RANK", "0") != "0" and not getattr(error, "of_one_process", False):
-            sys.exit(2)  # under torchrun all processes fail alike, and the first says why
-        for line in str(error).splitlines():
-            print(f"evenglot: {line}", file=sys.stderr)
-        sys.exit(2)
+        _fail(str(error))
+    except RuntimeError as error:
+        if not any(word in str(error).lower() for word in ("gloo", "nccl")):
+            raise
+        _fail("another process failed, or cannot be reached")
+
+
+def _fail(message: str) -> NoReturn:
+    """One line for each mistake; of several processes (torchrun), each says which it is."""
+    who = f" (process {os.environ.get('RANK')})" if os.environ.get("WORLD_SIZE", "1") != "1" else ""
+    for line in message.splitlines():
+        print(f"evenglot{who}: {line}", file=sys.stderr)
+    sys.exit(2)

@@ -54,7 +54,8 @@ class GradientProbe:
     """A request to the training loop: every `every` steps, gradients on small samples of every group.
 
     For each group draw up to `sentences` sentence pairs or `tokens` target tokens of training and of validation data,
-    compute the gradient of the training loss on each, and hand the cosines to the balancer's `observe_gradients`.
+    compute the gradient of the training loss on each, and tell the balancer's `reward` how well they agree: for each
+    group the mean, over all validation gradients, of the cosine between its training gradient and these.
     """
 
     every: int
@@ -69,6 +70,7 @@ class Balancer:
     signal: Signal | None = None  # which losses should be observed?
     needs_gradients: GradientProbe | None = None  # should gradients be probed, and how?
     weighs_examples: bool = False  # should `example_weights` be asked at every step?
+    baseline: Vector | None = None  # reference losses that it takes off, in the order of the groups
 
     def __init__(self, groups: Groups, q: Vector | None = None) -> None:
         self.groups = groups
@@ -81,6 +83,11 @@ class Balancer:
         return self.groups.keyed(self._q)
 
     @property
+    def losses(self) -> dict[str, float | None] | None:
+        """The losses it goes by, by group (None: not seen yet); None if it goes by none."""
+        return None
+
+    @property
     def mixture(self) -> Mixture:
         """How to realise q: what to draw, and how to weight the loss."""
         return Mixture(sample=self.groups.keyed(self.groups.sentence_shares(self._q)))
@@ -88,8 +95,8 @@ class Balancer:
     def observe(self, loss_sums: Mapping[str, float], counts: Mapping[str, float], split: Split = "train") -> None:
         """Take note of one optimizer step (or one validation): summed loss and count of each group, all ranks."""
 
-    def observe_gradients(self, cosines: Mapping[str, Mapping[str, float]]) -> None:
-        """Take one probe: cosines[group][validation group] of the training and the validation gradient."""
+    def reward(self, rewards: Mapping[str, float]) -> None:
+        """Take note of one probe of gradients (`needs_gradients`): the reward of each group that has data."""
 
     def example_weights(self, losses: ArrayLike, names: Sequence[str]) -> Vector:
         """Weights that sum to 1, for the mean token losses of the examples of a batch and the groups they are of."""

@@ -55,6 +55,13 @@ def save_baseline(path: str | os.PathLike[str], losses: Mapping[str, float], **a
     unfinished.replace(target)
 
 
+def baseline_about(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """What such a file says about itself; nothing, if somebody wrote it by hand."""
+    load_baseline(path)
+    about = json.loads(Path(path).read_text(encoding="utf-8")).get("about")
+    return about if isinstance(about, dict) else {}
+
+
 def load_baseline(path: str | os.PathLike[str]) -> dict[str, float]:
     """Reference losses by group from a file that `save_baseline` wrote."""
     try:

@@ -26,6 +26,7 @@ class FastDRO(Balancer):
     """
 
     weighs_examples = True
+    baseline: Vector
 
     def __init__(
         self,

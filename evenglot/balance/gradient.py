@@ -39,17 +39,16 @@ class MultiDDS(Balancer):
         super().__init__(groups)
         self.learning_rate = number(learning_rate, "learning_rate", 0)
         self.adam_steps = int(number(adam_steps, "adam_steps", 1))
-        self.needs_gradients = GradientProbe(every=every, sentences=probe_sentences, tokens=probe_tokens)
+        self.needs_gradients = GradientProbe(
+            every=int(number(every, "every", 1)),
+            sentences=int(number(probe_sentences, "probe_sentences", 1)),
+            tokens=int(number(probe_tokens, "probe_tokens", 1)),
+        )
         self._admitted = groups.p > 0  # empty corpora stay out: their logit would be -inf
         self._logits = np.log(groups.p, out=np.zeros_like(groups.p), where=self._admitted)
         self._mean, self._square = np.zeros_like(groups.p), np.zeros_like(groups.p)
         self._adam_count = 0
         self._moved = False
-
-    def observe_gradients(self, cosines: Mapping[str, Mapping[str, float]]) -> None:
-        """Take one probe: cosines[group][validation group] of the training and the validation gradient."""
-        rewards = {name: float(np.mean(list(row.values()))) for name, row in cosines.items() if row}
-        self.reward(rewards)
 
     def reward(self, rewards: Mapping[str, float]) -> None:
         """Move the scorer by `adam_steps` steps towards these rewards; every group that has data needs one."""

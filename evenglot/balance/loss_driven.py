@@ -73,6 +73,7 @@ class LossDriven(Balancer):
     """Mixtures that answer observed losses: best responses once an interval, or small steps at every step."""
 
     signal: Signal
+    baseline: Vector
 
     def __init__(
         self,
@@ -146,11 +147,19 @@ class LossDriven(Balancer):
     def state_dict(self) -> dict[str, Any]:
         """q, passes and everything the estimator has counted."""
         counted = {name: self.groups.keyed(values) for name, values in self.estimator.arrays().items()}
-        return {**super().state_dict(), "passes": self.passes, "moved": self._moved, "estimator": counted}
+        return {
+            **super().state_dict(),
+            "passes": self.passes,
+            "moved": self._moved,
+            "estimator": counted,
+            "baseline": self.groups.keyed(self.baseline),
+        }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on from a saved state."""
         super().load_state_dict(state)
+        if not np.array_equal(self.groups.vector(state["baseline"], "state: baseline"), self.baseline):
+            raise ValueError("baseline: other reference losses than when the state was saved; go on with the old ones")
         arrays = self.estimator.arrays()
         if set(state["estimator"]) != set(arrays):
             raise ValueError(f"state: was saved by another estimator, with {', '.join(sorted(state['estimator']))}")

@@ -223,6 +223,7 @@ class Config(Section):
             yield ("batches", "interval_tokens"), "something else decides the length of an interval; leave this out"
 
     def _model_faults(self) -> Faults:
+        yield from self.model.faults()
         if self.model.share_embeddings and self.vocabulary.kind == "separate":
             yield ("model", "share_embeddings"), "two vocabularies cannot share embeddings; use vocabulary.kind: joint"
 

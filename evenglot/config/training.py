@@ -8,6 +8,7 @@ from pydantic import Field
 
 from evenglot.config.errors import Faults
 from evenglot.config.section import Count, Finite, Section
+from evenglot.model.sizes import SIZES
 
 Fraction = Annotated[Finite, Field(ge=0, lt=1)]
 Positive = Annotated[Finite, Field(gt=0)]
@@ -28,6 +29,18 @@ class ModelSettings(Section):
     activation_dropout: Fraction | None = None
     max_positions: Annotated[int, Field(ge=2, le=100_000)] = 512
     share_embeddings: bool | None = None
+
+    def part(self, name: Literal["dim", "ffn", "encoder_layers", "decoder_layers", "heads"]) -> int:
+        """What is said, or what the size says."""
+        return getattr(self, name) or SIZES[self.size][name]
+
+    def faults(self) -> Faults:
+        """What does not fit together."""
+        dim, heads = self.part("dim"), self.part("heads")
+        if dim % 2 or dim < 4:
+            yield ("model", "dim"), f"expected an even number, 4 or more, got {dim}"
+        if dim % heads:
+            yield ("model", "heads"), f"{heads} heads cannot share {dim} dimensions equally"
 
 
 class TrainSettings(Section):

@@ -38,7 +38,7 @@ def batch_loss(model: Transformer, batch: Batch, weights: Tensor, smoothing: flo
         hidden,
         model.output_embedding,
         unpadded(batch.target, batch.target_lengths),
-        unpadded(weights[:, None].expand(real.shape), batch.target_lengths),
+        unpadded(weights.to(hidden.device)[:, None].expand(real.shape), batch.target_lengths),
         smoothing,
     )
     sums = losses.new_zeros(real.shape).masked_scatter(real, losses).sum(1)

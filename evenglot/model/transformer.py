@@ -6,39 +6,19 @@ Letters in comments: B sentences, S source and T target pieces, H heads. Whateve
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
-from typing import TypedDict
 
 import torch
 import torch.nn.functional as F  # noqa: N812 (as everybody writes it)
 from torch import Tensor, nn
 
+from evenglot.model.sizes import SIZES
+
 END, PAD = 0, 2  # </s> and <pad> in every vocabulary (evenglot.corpus.vocabulary, which needs SentencePiece)
 
+__all__ = ["END", "PAD", "SIZES", "Cache", "Memory", "Shape", "Transformer", "is_real", "sinusoids", "unpadded"]
+
 KeyValue = tuple[Tensor, Tensor]  # both (B, H, length, dim / H)
-
-
-class Size(TypedDict):
-    """The part of a `Shape` that has a name."""
-
-    dim: int
-    ffn: int
-    encoder_layers: int
-    decoder_layers: int
-    heads: int
-
-
-SIZES: Mapping[str, Size] = MappingProxyType(
-    {
-        "tiny": Size(dim=128, ffn=512, encoder_layers=2, decoder_layers=2, heads=4),
-        "mini": Size(dim=256, ffn=1024, encoder_layers=3, decoder_layers=3, heads=4),
-        "small": Size(dim=512, ffn=1024, encoder_layers=6, decoder_layers=6, heads=4),
-        "base": Size(dim=512, ffn=2048, encoder_layers=6, decoder_layers=6, heads=8),
-        "big": Size(dim=1024, ffn=4096, encoder_layers=6, decoder_layers=6, heads=16),
-    }
-)
 
 
 @dataclass(frozen=True)

@@ -262,8 +262,10 @@ def _opened(folders: Iterable[Path]) -> list[Checkpoint]:
 # --------------------------------------------------------------------------------------------- prune, average
 
 
-def prune(root: Path, keep_last: int, keep_best: int) -> None:
+def prune(root: Path, keep_last: int, keep_best: int, superseded: Iterable[int] = ()) -> None:
     """Delete checkpoints of steps but the newest and the best so many, and what killed processes left behind.
+
+    The `superseded` steps go in any case.
 
     Those with other names stay. So do those whose state.json cannot be read: a person may still want to look at them.
     """
@@ -272,10 +274,12 @@ def prune(root: Path, keep_last: int, keep_best: int) -> None:
     for folder in _folders(root):
         if folder.name.endswith(UNFINISHED):
             shutil.rmtree(folder, ignore_errors=True)
-    found = checkpoints(root)
+    steps = set(superseded)
+    every = checkpoints(root)
+    found = [checkpoint for checkpoint in every if checkpoint.step not in steps]
     newest = found[len(found) - min(keep_last, len(found)) :]
     keep = {checkpoint.folder for checkpoint in (*newest, *_by_score(found)[:keep_best])}
-    for checkpoint in found:
+    for checkpoint in every:
         if checkpoint.folder not in keep:
             remove_folder(checkpoint.folder)
 

@@ -17,7 +17,7 @@ from rich.text import Text
 
 from evenglot.report.tables import table
 from evenglot.report.training_tables import duration, number, percent
-from evenglot.training.log import Event, Standings
+from evenglot.training.log import Event, Standings, aimed_at
 
 SECONDS_BETWEEN_PICTURES = 1.0  # one takes about 10 ms, which training has to wait
 MOST_ROWS = 12
@@ -303,7 +303,7 @@ def _whose(event: Event, value: float | None) -> str | None:
 
 def balance_line(event: Event, before: Mapping[str, float | None]) -> str:
     """The new mixture in percent; of many directions those whose share changed most."""
-    mixture: dict[str, float] = event["mixture"]
+    mixture = aimed_at(event) or {}
 
     def moved(name: str) -> float:
         return -abs(mixture[name] - (before.get(name) or 0.0))

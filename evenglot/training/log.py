@@ -126,6 +126,11 @@ def read_log(path: Path) -> list[Event]:
     return events
 
 
+def aimed_at(event: Event) -> Mapping[str, float] | None:
+    """The mixture an event tells of: what the strategy aims at. Some draw the data as they are and weight losses."""
+    return event.get("target") or event.get("mixture")
+
+
 @dataclass
 class Standing:
     """Where one direction stands."""
@@ -166,7 +171,7 @@ class Standings:
         return {
             "config": self._config,
             "interval": self._interval,
-            "step": lambda event: self._losses(event.get("losses")),
+            "step": self._step,
             "balance": self._balance,
             "validation": self._validation,
         }
@@ -194,12 +199,16 @@ class Standings:
         self.interval_start, self.interval_updates = event["step"], event.get("updates", 0)
         for name, pairs in event.get("pairs", {}).items():
             self[name].drawing = pairs
-        self._mixture(event.get("mixture"))
+        self._mixture(aimed_at(event))
+
+    def _step(self, event: Event) -> None:
+        self._losses(event.get("losses"))
+        self._mixture(aimed_at(event))
 
     def _balance(self, event: Event) -> None:
         """At the end of an interval the new mixture is a plan; the next interval, if any, says what is shown."""
         if event["step"] < self.interval_start + self.interval_updates:
-            self._mixture(event.get("mixture"))
+            self._mixture(aimed_at(event))
 
     def _mixture(self, mixture: Mapping[str, float | None] | None) -> None:
         for name, share in (mixture or {}).items():

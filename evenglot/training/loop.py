@@ -46,24 +46,32 @@ class Training:
         self.at = Position.start(self.step.names)
         self.stopped = False  # as agreed by all processes
         self.saved = (-1, -1)  # the step, and the step of the last validation, of the newest checkpoint
+        self.stop_steps: list[int] = []  # of the checkpoint from which the run was resumed, if a stop was its reason
 
     def run(self, resume: bool = False) -> str:
         """Train until the end; why was it the end?"""
-        with stop_requests(self.record.say) as request:
+        with stop_requests() as request, self._memory_errors_explained():
             self._begin(resume)
-            while (reason := self._over()) is None:
-                loader = self._draw_interval()
-                for update, batches in loader.iterate(self.at.update):
-                    self._update(loader, update, batches)
-                    self._agree_on_stopping(request)
-                    if self._over() is None and update + 1 < len(loader):
-                        self._between_updates()
-                    if self._over() is not None:
-                        break
-                if self.at.update == len(loader) and not self.stopped:
-                    self._end_interval(loader.interval)
+            reason = None
+            while reason is None:
+                reason = self._train_interval(self._draw_interval(), request)
             self._finish(reason)
         return reason
+
+    def _train_interval(self, loader: Loader, request: StopRequest) -> str | None:
+        """Go through an interval, from where the run stands in it; why is training over, if it is?"""
+        if 0 < self.at.update < len(loader):
+            self._between_updates()  # a stop may have come first
+        for update, batches in loader.iterate(self.at.update):
+            if (reason := self._over()) is not None:
+                return reason
+            self._update(loader, update, batches)
+            self._agree_on_stopping(request)
+            if update + 1 < len(loader) and not self.stopped:
+                self._between_updates()
+        if self.at.update == len(loader) and not self.stopped:
+            self._end_interval(loader.interval)
+        return self._over()
 
     # ------------------------------------------------------------------------------------------ parts of the loop
 
@@ -75,7 +83,12 @@ class Training:
         self.record.begin(self.at.step)
         if resumed:
             self.record.resume(self.at.step)
+        if self.processes.is_first:
+            self.home.begin(self.config, self.store)
+        if resumed:
             return
+        if resume:
+            self.record.say(f"There is no checkpoint in {self.home.folder} yet: this is the beginning.")
         loader = self._draw_interval()
         self.record.start(
             loader,
@@ -84,6 +97,7 @@ class Training:
             parameters=sum(parameter.numel() for parameter in self.model.parameters()),
             each=self._seconds_of_an_update(loader),
         )
+        self.record.doubts()
 
     def _draw_interval(self) -> Loader:
         """Draw the running interval; a resumed run draws the same again."""
@@ -119,13 +133,12 @@ class Training:
     def _update(self, loader: Loader, update: int, batches: list[Batch]) -> None:
         at = self.at
         if update == 0:
-            self.record.interval(at, loader)
+            self.record.interval(at, loader, self.balancer.q)
         rate = self.rate(at.step)
         for group in self.optimizer.param_groups:
             group["lr"] = rate
         tokens = loader.plan.target_tokens_in(update)
-        with self._memory_errors_explained(batches):
-            seen, norm = self.step.train(at.step + 1, batches, tokens, self.balancer, self.groups)
+        seen, norm = self.step.train(at.step + 1, batches, tokens, self.balancer, self.groups)
         at.step, at.update, at.tokens = at.step + 1, update + 1, at.tokens + tokens
         at.since_log, at.in_interval = at.since_log + seen, at.in_interval + seen
         self._observe(seen, "train")
@@ -138,11 +151,12 @@ class Training:
         self.stopped = bool(self.processes.sum(torch.tensor(float(request.asked))))
 
     def _between_updates(self) -> None:
-        every, step = self.settings, self.at.step
-        if every.validate_every is not None and step % every.validate_every == 0:
+        """Validate and save, if it is time and has not been done."""
+        every, at = self.settings, self.at
+        if every.validate_every is not None and at.step % every.validate_every == 0:
             self._validate()
-            self._save()
-        elif every.save_every is not None and step % every.save_every == 0:
+        is_time = every.save_every is not None and at.step % every.save_every == 0
+        if (is_time or at.validated == at.step) and (at.step not in at.regular or self.saved[1] != at.validated):
             self._save()
 
     def _end_interval(self, interval: Interval) -> None:
@@ -155,7 +169,7 @@ class Training:
         for name, pairs in interval.counts.items():
             by_group[self.groups[name]] += pairs
             at.drawn_before[name] += pairs
-        losses = getattr(self.balancer, "losses", None)  # some strategies forget them as they answer
+        losses = self.balancer.losses  # some strategies forget them as they answer
         changed = self.balancer.update(by_group)
         self.record.balance(at, interval, self.balancer, losses, changed)
         at.interval, at.update, at.shares, at.in_interval = at.interval + 1, 0, None, at.in_interval.cleared()
@@ -179,7 +193,7 @@ class Training:
         if complete:
             self._validate()
         if self.saved != (self.at.step, self.at.validated):
-            self._save()
+            self._save(regular=complete)
         if complete and self.settings.average is not None:
             self._average(self.settings.average)
         self.record.done(self.at, reason, self.home.best())
@@ -203,7 +217,7 @@ class Training:
             return
         started = monotonic()
         cosines = mean_cosines(self.step, step, probe, self.corpora, self.validator.corpora, self.groups)
-        self.balancer.observe_gradients(cosines)
+        self.balancer.reward(cosines)
         self.record.probe(step, self.balancer, cosines, monotonic() - started)
 
     def _validate(self) -> None:
@@ -213,6 +227,7 @@ class Training:
             return
         started = monotonic()
         result = self.validator.validate()
+        self.step.check_losses(at.step, result.seen.losses, "the validation loss")
         self._observe(result.seen, "valid")
         at.validated, at.score = at.step, result.score
         is_best = at.best_score is None or result.score < at.best_score
@@ -231,16 +246,20 @@ class Training:
     def _seconds_of_an_update(self, loader: Loader) -> float:
         """From the gradients of one batch, which are thrown away; the first of two warms up."""
         batches = loader.update(0)
-        with self._memory_errors_explained(batches[:1]):
-            self.step.gradient(0, batches[0])
+        for _ in range(2):
             started = monotonic()
-            self.step.gradient(0, batches[0])
+            self.step.gradient(0, batches[0])[0].item()  # read, or a GPU has only been told what to do
         return (monotonic() - started) * len(batches)
 
     # ----------------------------------------------------------------------------------------------- checkpoints
 
-    def _save(self) -> None:
-        """Write a checkpoint; the first process does it for all."""
+    def _save(self, regular: bool = True) -> None:
+        """Write a checkpoint; the first process does it for all. One that is not regular, because of a stop, is dropped
+        again as soon as there is another: what is kept, and averaged, does not depend on stops.
+        """
+        at = self.at
+        if regular:
+            at.regular = [*(step for step in at.regular if step != at.step), at.step][-self.settings.keep_last :]
         if self.processes.is_first:
             saved = checkpoint.save(
                 self.home.checkpoints,
@@ -258,13 +277,16 @@ class Training:
                 score=self.at.score if self.at.validated == self.at.step else None,
             )
             self.record.checkpoint(saved)
-            checkpoint.prune(self.home.checkpoints, self.settings.keep_last, self.settings.keep_best)
+            superseded = [step for step in self.stop_steps if step != at.step]
+            checkpoint.prune(self.home.checkpoints, self.settings.keep_last, self.settings.keep_best, superseded)
+        self.stop_steps = []
         self.saved = (self.at.step, self.at.validated)
         self.processes.wait()
 
     def _restore(self) -> bool:
         """Go on from the newest checkpoint that is intact; False if there is none yet."""
         newest = checkpoint.latest(self.home.checkpoints, self.record.say)
+        self._check_that_all_agree(-1 if newest is None else newest[0].step)
         if newest is None:
             return False
         found, content = newest
@@ -276,24 +298,35 @@ class Training:
             )
         self.model.load_state_dict(content.model)
         load_optimizer_tensors(self.optimizer, self.model, content.optimizer)
-        self.step.scaler.load_state_dict(state["scaler"])
+        if state["scaler"] and self.step.scaler.is_enabled():
+            self.step.scaler.load_state_dict(state["scaler"])
         self.balancer.load_state_dict(state["balancer"])
         self.at = Position.of(state["position"])
         self.saved = (self.at.step, self.at.validated)
         self.record.restore(state["record"])
         self.record.checkpoint(found)  # it was forgotten with what came after
+        self.stop_steps = [] if self.at.step in self.at.regular else [self.at.step]
         return True
+
+    def _check_that_all_agree(self, step: int) -> None:
+        total = self.processes.sum(torch.tensor(float(step)))
+        if int(total) != step * self.processes.world:
+            raise RunError(
+                f"{self.home.folder}: the processes see different checkpoints in it; use a disk that all share"
+            )
 
     def _average(self, count: int) -> None:
         """Average the last checkpoints, validate the result, and put it beside them."""
-        chosen = checkpoint.checkpoints(self.home.checkpoints)[-count:]
+        chosen = [each for each in checkpoint.checkpoints(self.home.checkpoints) if each.step in self.at.regular][
+            -count:
+        ]
         averaged, own = checkpoint.average(chosen), {k: v.clone() for k, v in self.model.state_dict().items()}
         self.model.load_state_dict(averaged)
         result = self.validator.validate() if self.validator.names else None
         self.model.load_state_dict(own)
         score, steps = None if result is None else result.score, [each.step for each in chosen]
         if self.processes.is_first:
-            state = {"shape": asdict(self.model.shape), "steps": steps}
+            state = {"shape": asdict(self.model.shape), "store": self.store.fingerprint, "steps": steps}
             checkpoint.save(
                 self.home.checkpoints,
                 self.at.step,
@@ -307,18 +340,18 @@ class Training:
         self.processes.wait()
 
     @contextmanager
-    def _memory_errors_explained(self, batches: list[Batch]) -> Iterator[None]:
+    def _memory_errors_explained(self) -> Iterator[None]:
         """Running out of memory is a matter of the budget: say which to try."""
         try:
             yield
         except (RuntimeError, MemoryError) as error:
             if not _is_memory_error(error):
                 raise
-            largest = max(batch.source.numel() + batch.target.numel() for batch in batches)
-            budget = max(self.config.batches.tokens_per_batch // 2, self.config.clean.max_pieces)
+            budget = self.config.batches.tokens_per_batch
+            smaller = max(budget // 2, self.config.clean.max_pieces)
             raise OutOfMemoryError(
-                f"update {self.at.step + 1}: out of memory on a batch of {largest:,} tokens, both sides counted; try "
-                f"--set batches.tokens_per_batch={budget} (an update keeps its size, in more batches)"
+                f"after update {self.at.step}: out of memory with batches of {budget:,} tokens; try a new run with "
+                f"--set batches.tokens_per_batch={smaller} (an update keeps its size, in more batches)"
             ) from error
 
 

@@ -87,6 +87,10 @@ def processes(settings: TrainSettings) -> Iterator[Processes]:
         raise ValueError("train.device: there is no CUDA device here; use 'cpu' or 'auto'")
     device = torch.device("cuda", local_rank) if on_gpu else torch.device("cpu")
     if on_gpu:
+        if local_rank >= torch.cuda.device_count():
+            raise ValueError(
+                f"{local_rank + 1} processes or more, but {torch.cuda.device_count()} GPUs; start one for each"
+            )
         torch.cuda.set_device(device)
     threads = settings.threads or max(1, cores() // int(os.environ.get("LOCAL_WORLD_SIZE", "1")))
     torch.set_num_threads(threads)
@@ -112,4 +116,4 @@ def _precision(settings: TrainSettings, on_gpu: bool) -> Literal["float32", "bfl
         if not on_gpu and settings.precision != "float32":
             raise ValueError("train.precision: on a CPU training is in float32; use 'auto' or 'float32'")
         return settings.precision
-    return "bfloat16" if on_gpu and torch.cuda.is_bf16_supported() else "float32"
+    return "bfloat16" if on_gpu and torch.cuda.is_bf16_supported(including_emulation=False) else "float32"

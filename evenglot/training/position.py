@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from evenglot.training.step import Observed
@@ -25,11 +25,11 @@ class Position:
     update: int = 0  # updates done in the running interval
     shares: dict[str, float] | None = None  # from which it was drawn; None: it has not been drawn yet
     tokens: int = 0  # target tokens seen
-    seconds: float = 0.0  # spent until the last checkpoint
     validated: int = -1  # the step of the last validation ...
     score: float | None = None  # ... and its result
     best_score: float | None = None
     disappointments: int = 0  # validations since the best
+    regular: list[int] = field(default_factory=list)  # steps of the latest checkpoints that no stop is the reason of
 
     @staticmethod
     def start(names: list[str]) -> Position:

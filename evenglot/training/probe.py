@@ -19,9 +19,9 @@ Corpora = Mapping[str, ParallelSequences]
 
 def mean_cosines(
     step: Step, number: int, probe: GradientProbe, train: Corpora, valid: Corpora, groups: Mapping[str, str]
-) -> dict[str, dict[str, float]]:
+) -> dict[str, float]:
     """For each group, the mean over validation groups of cos(training gradient, validation gradient), after `number`
-    updates; as `Balancer.observe_gradients` wants it.
+    updates; as `Balancer.reward` wants it.
 
     The mean of cosines with unit vectors is the product with the mean of the unit vectors: only that one is kept, not
     a gradient for each validation group. All processes draw the same samples and use the result of the first.
@@ -44,7 +44,7 @@ def mean_cosines(
         cosines[group] = float(gradient @ towards / gradient.norm().clamp_min(1e-30))
     values = torch.tensor(list(cosines.values()), dtype=torch.float64)
     agreed = step.processes.sum(values if step.processes.is_first else torch.zeros_like(values))
-    return {group: {"all": value} for group, value in zip(cosines, agreed.tolist(), strict=True)}
+    return dict(zip(cosines, agreed.tolist(), strict=True))
 
 
 def _by_group(corpora: Corpora, groups: Mapping[str, str]) -> dict[str, list[str]]:

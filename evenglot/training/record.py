@@ -57,6 +57,7 @@ class Record:
         return {
             "log": self.log.size,
             "seconds": self.seconds,
+            "seconds_since_log": monotonic() - self._last_step_event,
             "warned": self.warned,
             "lowest": self._lowest,
             "train_loss": self._train_loss,
@@ -66,6 +67,7 @@ class Record:
         """Go back to where a checkpoint was: what was logged later will be done again."""
         self.log.rewind(state["log"])
         self._seconds_before, self._started = state["seconds"], monotonic()
+        self._last_step_event = monotonic() - state["seconds_since_log"]
         self.warned, self._lowest, self._train_loss = state["warned"], state["lowest"], state["train_loss"]
 
     @property
@@ -121,15 +123,32 @@ class Record:
 
     def resume(self, step: int) -> None:
         """A run goes on."""
-        self.log.write("resume", step, processes=self.processes.world, threads=self.processes.threads)
+        changed = self.home.changes(self.config)
+        self.log.write(
+            "resume", step, processes=self.processes.world, threads=self.processes.threads, changed=sorted(changed)
+        )
 
-    def interval(self, at: Position, loader: Loader) -> None:
-        """An interval begins."""
+    def doubts(self) -> None:
+        """What looks like a mistake, but may be meant."""
+        train, batches = self.config.train, self.config.batches.micro_batches
+        if train.warmup >= train.updates:
+            self._warn("warmup", 0, f"train.warmup ({train.warmup}) is as long as the whole run; the rate never peaks")
+        if self.processes.world > batches:
+            self._warn(
+                "processes",
+                0,
+                f"{self.processes.world} processes share {batches} batches an update: some have nothing to do; raise "
+                "batches.tokens_per_update or lower tokens_per_batch",
+            )
+
+    def interval(self, at: Position, loader: Loader, q: Mapping[str, float]) -> None:
+        """An interval begins: `mixture` is what is shown, `target` what the strategy aims at (it may weight losses)."""
         self.log.write(
             "interval",
             at.step,
             interval=at.interval,
             mixture=at.shares,
+            target=self._by_direction(q),
             pairs=loader.interval.counts,
             updates=len(loader),
             tokens=int(loader.plan.target_tokens.sum()),
@@ -149,10 +168,13 @@ class Record:
         """An update is done; every so often it is worth an event."""
         if self.display is not None:
             self.display.update(at.step, total, loss=loss, learning_rate=rate)
-        if at.step % self.config.train.log_every:
-            return
+        if at.step % self.config.train.log_every == 0:
+            self.step(at, balancer, total=total, rate=rate, norm=norm)
+
+    def step(self, at: Position, balancer: Balancer, *, total: int, rate: float, norm: float) -> None:
+        """The updates since the last such event."""
         now = monotonic()
-        moving = {"mixture": self._by_direction(balancer.q)} if balancer.cadence == "step" else {}
+        moving = {"target": self._by_direction(balancer.q)} if balancer.cadence == "step" else {}
         self.log.write(
             "step",
             at.step,
@@ -169,10 +191,9 @@ class Record:
         )
         at.since_log, self._last_step_event = at.since_log.cleared(), now
 
-    def probe(self, step: int, balancer: Balancer, cosines: Mapping[str, Mapping[str, float]], seconds: float) -> None:
+    def probe(self, step: int, balancer: Balancer, cosines: Mapping[str, float], seconds: float) -> None:
         """Gradients were compared."""
-        by_group = {group: row["all"] for group, row in cosines.items()}
-        self.log.write("probe", step, seconds=seconds, cosines=by_group, mixture=self._by_direction(balancer.q))
+        self.log.write("probe", step, seconds=seconds, cosines=cosines, target=self._by_direction(balancer.q))
 
     def balance(
         self,
@@ -187,8 +208,7 @@ class Record:
         `running` are the losses of the groups that the balancer went by, if it goes by any.
         """
         means = at.in_interval.means(self.names)
-        baseline = getattr(balancer, "baseline", None)
-        by_group = {} if baseline is None else balancer.groups.keyed(baseline)
+        by_group = {} if balancer.baseline is None else balancer.groups.keyed(balancer.baseline)
         self.log.write(
             "balance",
             at.step,

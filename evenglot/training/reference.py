@@ -12,7 +12,7 @@ from evenglot.training.checkpoint import fingerprint
 from evenglot.training.parallel import Processes
 from evenglot.training.run import Run, RunError, load_model, open_prepared
 from evenglot.training.step import Step
-from evenglot.training.validation import NO_PAIRS, losses_of
+from evenglot.training.validation import losses_of
 
 
 def baseline(run: Run, out: Path, signal: Signal, processes: Processes, bars: Bars) -> dict[str, float]:
@@ -23,13 +23,14 @@ def baseline(run: Run, out: Path, signal: Signal, processes: Processes, bars: Ba
     config = run.config()
     store = open_prepared(config, verify=processes.is_first)
     chosen = run.best()
+    if chosen.read().state.get("store") != store.fingerprint:
+        raise RunError(f"{store.folder}: not the store this run was trained on; it was made anew since")
     model = load_model(chosen).to(processes.device)
     step = Step.of(config, store, model, None, processes)
-    has_split = [name for name in step.names if signal.split in store.splits(name)]
-    if len(has_split) < len(step.names):
-        missing = sorted(set(step.names) - set(has_split))
+    missing = [name for name in step.names if signal.split not in store.splits(name)]
+    if missing:
         raise RunError(f"{store.folder}: no {signal.split} text for {', '.join(missing)}")
-    corpora = {name: store.corpus(name, signal.split) if name in has_split else NO_PAIRS for name in step.names}
+    corpora = {name: store.corpus(name, signal.split) for name in step.names}
     pairs = sum(map(len, corpora.values()))
     with bars.task(f"losses of {pairs:,} pairs", None) as advance:
         seen = losses_of(step, corpora, config.batches.tokens_per_batch, advance)

@@ -11,39 +11,40 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
+
+from evenglot.balance import Balancer, Signal
+from evenglot.balance.baseline import baseline_about
 from evenglot.batches.draw import generator
-from evenglot.config import Config, ConfigError, load_config
+from evenglot.config import BalanceSettings, Config, ConfigError, load_config
 from evenglot.config.errors import some
+from evenglot.config.models import HEADING
 from evenglot.corpus.store import SIDES, Store, open_store
 from evenglot.files import finished_folder
-from evenglot.model.transformer import SIZES, Shape, Transformer
+from evenglot.model.transformer import Shape, Transformer
 from evenglot.training import checkpoint
 from evenglot.training.checkpoint import Checkpoint
 
-# Keys that may change when a run goes on: they decide when it ends and what is kept and shown, not what is learnt.
+# Keys that may change when a run goes on. The first decide when it ends, what is kept and shown, and where it runs.
 FREE_TO_CHANGE = {
     "store.folder",
-    *(f"store.{key}" for key in ("threads",)),
-    *(
-        f"train.{key}"
-        for key in (
-            "updates",
-            "intervals",
-            "patience",
-            "chrf_sentences",
-            "save_every",
-            "keep_last",
-            "keep_best",
-            "average",
-            "log_every",
-            "warn_passes",
-            "trackers",
-            "device",
-            "precision",
-            "threads",
-        )
-    ),
+    "store.threads",
+    "train.updates",
+    "train.intervals",
+    "train.patience",
+    "train.chrf_sentences",
+    "train.save_every",
+    "train.keep_last",
+    "train.keep_best",
+    "train.average",
+    "train.log_every",
+    "train.warn_passes",
+    "train.trackers",
+    "train.device",
+    "train.precision",
+    "train.threads",
 }
+REMEDIES = {"train.learning_rate", "train.warmup", "train.clip"}  # for a run that diverged; they change what is learnt
 
 
 class RunError(ValueError):
@@ -114,38 +115,53 @@ class Run:
                 shutil.copy(store.vocabulary_file(side), unfinished / f"{side}.model")
 
     def refuse_if_taken(self) -> None:
-        """Do not begin where there is a run already."""
+        """Do not begin where there is a run already, or anything else that would be written over."""
         if found := checkpoint.checkpoints(self.checkpoints):
             raise RunError(
                 f"{self.folder}: there is a run already, at update {found[-1].step}; go on with --resume, or choose "
                 "another folder with --out"
             )
+        written = self.config_file.read_text(encoding="utf-8") if self.config_file.exists() else None
+        if (written is not None and not written.startswith(HEADING)) or (written is None and self.log_file.exists()):
+            raise RunError(f"{self.folder}: has files that no run wrote; choose a folder of its own with --out")
 
-    def refuse_if_changed(self, config: Config) -> None:
-        """A run goes on with the settings it was begun with, but for a few that change nothing of what is learnt."""
+    def changes(self, config: Config) -> set[str]:
+        """The keys, 'section.key', in which a configuration differs from the one this run was begun with."""
         try:
             before = self.config()
         except ConfigError as error:
             raise RunError(f"{self.config_file}: cannot go on with it: {error}") from error
-        changed = sorted(_differences(before.model_dump(), config.model_dump()) - FREE_TO_CHANGE)
-        if changed:
+        return differences(_comparable(before), _comparable(config))
+
+    def refuse_if_changed(self, config: Config) -> None:
+        """A run goes on with the settings it was begun with, but for a few."""
+        free = FREE_TO_CHANGE | REMEDIES
+        if config.train.schedule == "linear" or config.train.cooldown:
+            free -= {"train.updates"}  # the rate is a function of it
+        if changed := sorted(self.changes(config) - free):
             raise RunError(
                 f"{self.folder}: {some(changed)} changed since this run began; resume with the old settings (they are "
                 "in its config.yaml), or start a new run with --out"
             )
 
 
-def _differences(left: Any, right: Any, key: str = "") -> set[str]:
-    """The keys, 'section.key', at which two configurations differ. The raw text is not read any more: it may move."""
-    if key == "data":
-        left, right = ({k: v for k, v in side.items() if k in ("directions", "grouping")} for side in (left, right))
-    if isinstance(left, Mapping) and isinstance(right, Mapping) and key.count(".") < 1:
-        return {
-            name
-            for part in left.keys() | right.keys()
-            for name in _differences(left.get(part), right.get(part), f"{key}.{part}".lstrip("."))
-        }
-    return set() if left == right else {key}
+def _comparable(config: Config) -> dict[str, Any]:
+    """What matters of a configuration; the raw text is not read any more, so it may have moved."""
+    content = config.model_dump()
+    content["data"] = {"directions": config.data.groups, "grouping": config.data.grouping}
+    return content
+
+
+def differences(left: Mapping[str, Any], right: Mapping[str, Any]) -> set[str]:
+    """The keys, 'section.key', at which two configurations, or some of their sections, differ."""
+    found = set()
+    for name in left.keys() | right.keys():
+        mine, other = left.get(name), right.get(name)
+        if isinstance(mine, Mapping) and isinstance(other, Mapping):
+            found |= {f"{name}.{key}" for key in mine.keys() | other.keys() if mine.get(key) != other.get(key)}
+        elif mine != other:
+            found.add(name)
+    return found
 
 
 def open_prepared(config: Config, verify: bool = True) -> Store:
@@ -157,12 +173,42 @@ def open_prepared(config: Config, verify: bool = True) -> Store:
         raise RunError(
             f"{store.folder}: was prepared for other directions ({some(sorted(other))}); run `evenglot prepare`"
         )
+    made = load_config(store.folder / "config.yaml", check_files=False)
+    sections = ("clean", "vocabulary")
+    changed = differences(made.model_dump(include=set(sections)), config.model_dump(include=set(sections)))
+    if changed:
+        raise RunError(f"{store.folder}: was prepared with another {some(sorted(changed))}; run `evenglot prepare`")
     empty = [name for name, pairs in store.sizes.items() if not pairs]
     if empty:
         raise RunError(
             f"{store.folder}: nothing to train on for {some(empty)}; leave them out, or see `evenglot check`"
         )
     return store
+
+
+def refuse_without_validation(balancer: Balancer, store: Store) -> None:
+    """Some strategies listen to validation losses, or compare with validation gradients."""
+    listens = balancer.signal is not None and balancer.signal.split == "valid"
+    if listens or balancer.needs_gradients is not None:
+        missing = [name for name in store.directions if "valid" not in store.splits(name)]
+        if missing:
+            raise RunError(
+                f"{store.folder}: the strategy needs validation text, and {some(missing)} has none in the store"
+            )
+
+
+def refuse_other_baseline(balance: BalanceSettings, signal: Signal | None, smoothing: float) -> None:
+    """Baselines of tokens are no reference for characters, nor those of training for validation."""
+    file = balance.options.get("baseline")
+    if not isinstance(file, str) or signal is None:
+        return
+    about = baseline_about(file)
+    wanted = {"split": signal.split, "unit": signal.unit, "label_smoothing": smoothing}
+    for key, value in wanted.items():
+        if about.get(key, value) != value:
+            raise RunError(
+                f"{file}: these baselines have {key} {about[key]!r}, this run needs {value!r}; see `evenglot baseline`"
+            )
 
 
 def refuse_long_sentences(config: Config, store: Store) -> None:
@@ -180,8 +226,6 @@ def refuse_long_sentences(config: Config, store: Store) -> None:
 
 def create_model(config: Config, store: Store) -> Transformer:
     """A new model; its weights follow from the seed."""
-    import torch
-
     torch.manual_seed(int(generator(config.seed, "weights").integers(2**63)))
     return Transformer(shape_of(config, store.manifest["vocabulary"]["pieces"]))
 
@@ -189,17 +233,16 @@ def create_model(config: Config, store: Store) -> Transformer:
 def shape_of(config: Config, pieces: Mapping[str, int]) -> Shape:
     """The model that a configuration describes."""
     settings = config.model
-    named = SIZES[settings.size]
     dropout = settings.dropout
     shared = settings.share_embeddings
     return Shape(
         source_pieces=pieces["source"],
         target_pieces=pieces["target"],
-        dim=settings.dim or named["dim"],
-        ffn=settings.ffn or named["ffn"],
-        encoder_layers=settings.encoder_layers or named["encoder_layers"],
-        decoder_layers=settings.decoder_layers or named["decoder_layers"],
-        heads=settings.heads or named["heads"],
+        dim=settings.part("dim"),
+        ffn=settings.part("ffn"),
+        encoder_layers=settings.part("encoder_layers"),
+        decoder_layers=settings.part("decoder_layers"),
+        heads=settings.part("heads"),
         dropout=dropout,
         attention_dropout=dropout if settings.attention_dropout is None else settings.attention_dropout,
         activation_dropout=dropout if settings.activation_dropout is None else settings.activation_dropout,

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 
@@ -16,7 +17,7 @@ class StopRequest:
 
 
 @contextmanager
-def stop_requests(say: Callable[[str], object]) -> Iterator[StopRequest]:
+def stop_requests() -> Iterator[StopRequest]:
     """SIGINT (Ctrl-C) and SIGTERM are noted, for us to end in good order; the second one ends the process at once."""
     request = StopRequest()
     if threading.current_thread() is not threading.main_thread():
@@ -26,7 +27,9 @@ def stop_requests(say: Callable[[str], object]) -> Iterator[StopRequest]:
     def note(number: int, frame: object) -> None:
         request.asked = True
         signal.signal(number, signal.SIG_DFL)
-        say("Stopping after this update; once more to stop at once.")
+        os.write(
+            2, b"\nStopping after this update; once more to stop at once.\n"
+        )  # a print may be under way: no `print`
 
     before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
     try:

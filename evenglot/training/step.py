@@ -28,13 +28,9 @@ Numbers = NDArray[np.float64]
 class TrainingError(ValueError):
     """Training cannot go on; the message says where it stands and what to try."""
 
-    of_one_process = False  # have all processes met it, or this one alone?
-
 
 class OutOfMemoryError(TrainingError):
     """A batch does not fit into memory."""
-
-    of_one_process = True
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,7 +129,7 @@ class Step:
             for position, work in enumerate(zip(batches, weights, strict=True))
         ]
         seen = self.all_processes(self._observed(batches, losses))  # last: reading a loss makes a GPU wait
-        self._check_losses(step, seen.losses)
+        self.check_losses(step, seen.losses)
         return seen, self._take_step(step, seen)
 
     def evaluate(self, batches: Sequence[Batch]) -> Observed:
@@ -189,7 +185,7 @@ class Step:
         group = torch.cat([batch.group for batch in batches])
         everybody = [self.processes.gather(values) for values in (torch.cat(means), group, counted)]
         losses, ids, real = (torch.cat(parts).numpy() for parts in everybody)
-        self._check_losses(step, np.bincount(ids, losses, len(self.names)).astype(np.float64))
+        self.check_losses(step, np.bincount(ids, losses, len(self.names)).astype(np.float64))
         weights = np.zeros_like(losses)
         weights[real > 0] = balancer.example_weights(losses[real > 0], [groups[self.names[i]] for i in ids[real > 0]])
         before = sum(len(part) for part in everybody[0][: self.processes.rank])
@@ -235,14 +231,14 @@ class Step:
         self.scaler.update()
         return norm
 
-    def _check_losses(self, step: int, losses: Numbers) -> None:
+    def check_losses(self, step: int, losses: Numbers, what: str = "the loss") -> None:
+        """Do not go on with losses that are not finite; they are by direction."""
         if not np.isfinite(losses).all():
-            self._stop(step, "the loss", ~np.isfinite(losses))
+            self._stop(step, what, ~np.isfinite(losses))
 
     def _stop(self, step: int, what: str, directions: NDArray[np.bool_]) -> None:
         names = [name for name, concerned in zip(self.names, directions, strict=True) if concerned]
         raise TrainingError(
-            f"update {step}: {what} is not finite, in {some(names)}. The model was not changed by this update and "
-            "nothing was saved; try a lower train.learning_rate, a longer train.warmup, train.clip=1 or "
-            "train.precision=float32, and go on from the last checkpoint with --resume"
+            f"update {step}: {what} is not finite, in {some(names)}; nothing was saved. Go on from the last checkpoint "
+            "with --resume and a lower train.learning_rate, a longer train.warmup, train.clip=1 or precision=float32"
         )

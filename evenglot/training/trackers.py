@@ -22,11 +22,11 @@ NUMBERS: dict[str, dict[str, Sequence[str]]] = {
 }
 # Numbers by direction: their name in the event -> group.
 BY_DIRECTION: dict[str, dict[str, str]] = {
-    "step": {"losses": "train_loss"},
+    "step": {"losses": "train_loss", "target": "target"},
     "interval": {"mixture": "mixture"},
     "balance": {"mixture": "mixture", "losses": "balance_loss", "realised": "realised"},
     "validation": {"loss": "valid_loss", "loss_per_character": "valid_loss_per_character", "chrf": "valid_chrf"},
-    "probe": {"cosines": "probe_cosine"},
+    "probe": {"cosines": "probe_cosine", "target": "target"},
 }
 
 

@@ -13,7 +13,14 @@ from evenglot.progress import Bars
 from evenglot.training.loop import Training
 from evenglot.training.parallel import Processes, processes
 from evenglot.training.reference import baseline, reference_config, wants_reference, with_baseline
-from evenglot.training.run import Run, open_prepared, refuse_long_sentences
+from evenglot.training.run import (
+    Run,
+    RunError,
+    open_prepared,
+    refuse_long_sentences,
+    refuse_other_baseline,
+    refuse_without_validation,
+)
 
 
 def train(config: Config, folder: Path, *, resume: bool = False) -> str:
@@ -22,6 +29,7 @@ def train(config: Config, folder: Path, *, resume: bool = False) -> str:
     `resume`: go on with the run that is there, if there is one.
     """
     run = Run(Path(folder))
+    open_prepared(config, verify=False)  # before anything is written
     with processes(config.train) as mine, _only_one(run, mine):
         balance = config.balance
         if wants_reference(config):
@@ -41,13 +49,10 @@ def _train(config: Config, balance: BalanceSettings, run: Run, mine: Processes, 
         sizes[group] += store.sizes[name]
         tokens[group] += store.target_tokens[name]
     balancer = balance.create(sizes, tokens)
-    if not resume:
-        run.refuse_if_taken()
-    elif run.config_file.exists():
-        run.refuse_if_changed(config)
+    refuse_without_validation(balancer, store)
+    refuse_other_baseline(balance, balancer.signal, config.train.label_smoothing)
+    _check_folder(run, config, resume)
     mine.wait()
-    if mine.is_first:
-        run.begin(config, store)
     training = Training(config, run, store, balancer, mine)
     try:
         return training.run(resume)
@@ -55,14 +60,21 @@ def _train(config: Config, balance: BalanceSettings, run: Run, mine: Processes, 
         training.record.close()
 
 
+def _check_folder(run: Run, config: Config, resume: bool) -> None:
+    if resume and run.config_file.exists():
+        run.refuse_if_changed(config)
+    else:
+        run.refuse_if_taken()
+
+
 def _train_reference(config: Config, run: Run, mine: Processes, resume: bool) -> str:
     """`balance.baseline: auto`: a run on the data as they are, and its losses. What is done is not done again."""
     sizes = dict.fromkeys(config.data.groups.values(), 1e12)  # any will do, to ask what it listens to
     signal = config.balance.without_baseline_file().create(sizes, sizes).signal
     bars = Bars()
-    if not resume:
-        run.refuse_if_taken()
-        run.reference.refuse_if_taken()
+    plain = reference_config(config)
+    _check_folder(run, config, resume)
+    _check_folder(run.reference, plain, resume)
     if run.baseline_file.exists():
         return "done"
     if mine.is_first:
@@ -70,7 +82,6 @@ def _train_reference(config: Config, run: Run, mine: Processes, resume: bool) ->
             f"balance.baseline: auto. First a reference run on the data as they are, as long as this one, in "
             f"{run.reference.folder}: it doubles the cost."
         )
-    plain = reference_config(config)
     reason = _train(plain, plain.balance, run.reference, mine, resume)
     if reason != "stopped":
         baseline(run.reference, run.baseline_file, signal or Signal(), mine, bars)
@@ -83,6 +94,9 @@ def _only_one(run: Run, mine: Processes) -> Iterator[None]:
     if not mine.is_first:
         yield
         return
-    run.folder.mkdir(parents=True, exist_ok=True)
+    try:
+        run.folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise RunError(f"{run.folder}: cannot be the folder of a run: {error.strerror}") from error
     with lock(run.folder, f"{run.folder}: another process is training here; wait for it, or choose another --out"):
         yield

@@ -104,7 +104,7 @@ def test_the_worst_case_of_cvar_falls_with_the_level(p, v, alphas):
 def test_the_radius_bounds_the_divergence_and_the_move_of_every_group(problem, floor, caps):
     p, v, rho = problem
     ball = ChiSquareBall(p, rho, floor=floor, upper=np.ones(p.size) if caps else None)
-    others = np.array([np.delete(ball.p, i).sum() for i in range(p.size)])  # 1 - p, which loses digits where p is near 1
+    others = np.array([np.delete(ball.p, i).sum() for i in range(p.size)])  # 1 - p loses digits where p is near 1
     for q in (ball.best_response(v), ball.project(v)):
         assert ball.divergence(q) <= rho * (1 + 1e-9) + 1e-15 * np.sqrt(rho) + 1e-30  # as close as rounded q can be
         assert (np.abs(q - ball.p) <= np.sqrt(2 * rho * ball.p * others) * (1 + 1e-9) + 1e-15).all()

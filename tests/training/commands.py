@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import multiprocessing
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -29,6 +30,7 @@ FORKS = multiprocessing.get_context("forkserver")
 FORKS.set_forkserver_preload(["__main__", "torch._dynamo", "evenglot.cli", "evenglot.training.train"])
 BIN = Path(sys.executable).parent
 PATIENCE = 120  # seconds after which a process hangs
+LAST_WORDS = re.compile(r"evenglot(?: \(process \d+\))?: (.*)")
 TIMES = {"time", "seconds", "seconds_estimated", "tokens_per_second"}
 
 
@@ -81,13 +83,15 @@ class Command:
     def wait(self) -> int:
         """The exit code; where one process fails, the others end with it, as under `torchrun`."""
         until = time.monotonic() + PATIENCE
-        while not (codes := {member.exitcode for member in self.members}) <= {0}:
-            if failed := codes - {0, None}:
+        while True:
+            codes = [member.exitcode for member in self.members]
+            if any(codes):
                 self.kill()
-                return failed.pop()
-            running = [member.sentinel for member in self.members if member.exitcode is None]
+                return next(filter(None, codes))
+            running = [member.sentinel for member, code in zip(self.members, codes, strict=True) if code is None]
+            if not running:
+                return 0
             assert wait_for_end(running, until - time.monotonic()), f"{self.arguments} hangs: {self.said}"
-        return 0
 
     @property
     def said(self) -> str:
@@ -122,8 +126,9 @@ def failure(*arguments: object, output: Path, **options: Any) -> str:
         code, said = command.wait(), command.said
     assert code == 2, said
     assert "Traceback" not in said
-    (line,) = {line for line in said.splitlines() if line.startswith("evenglot: ")}
-    assert said.endswith(f"{line}\n")
+    *_, last = said.splitlines()
+    (line,) = {spoken[1] for spoken in map(LAST_WORDS.fullmatch, said.splitlines()) if spoken}
+    assert LAST_WORDS.fullmatch(last)
     return line
 
 

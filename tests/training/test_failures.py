@@ -80,13 +80,18 @@ def test_a_loss_that_is_not_finite_stops_before_it_does_harm(refused, tmp_path, 
     assert all(torch.isfinite(tensor).all() for tensor in kept.read().model.values())
 
 
-def test_a_run_whose_loss_exploded_goes_on_from_its_last_checkpoint(refused, conf, tmp_path):
-    explosive = overrides(train={"learning_rate": 1e30, "warmup": 4, "warmup_start": 1e-3, "save_every": 1})
-    refused(settings=explosive)
+def test_a_run_whose_loss_exploded_goes_on_from_its_last_checkpoint_with_a_lower_rate(refused, conf, tmp_path):
+    explosive = {"updates": 8, "learning_rate": 1e30, "warmup": 4, "warmup_start": 1e-3, "save_every": 1}
+    refused(settings=overrides(train=explosive))
     good = newest(tmp_path / "run")
-    again = refused("--resume", settings=explosive)  # nothing changed, so the same happens
-    assert "is not finite" in again
+    assert "is not finite" in refused("--resume", settings=overrides(train=explosive))  # nothing has changed
     assert newest(tmp_path / "run") == good
+    again = overrides(train={**explosive, "learning_rate": 1e-3})
+    for copy in ("first", "second"):
+        shutil.copytree(tmp_path / "run", tmp_path / copy)
+        finish(*arguments(conf, tmp_path / copy, again, "--resume"), output=tmp_path / "output")
+    assert newest(tmp_path / "first").name == "step-00000008"
+    assert tensors(tmp_path / "first") == tensors(tmp_path / "second")
 
 
 # ------------------------------------------------------------------------------------------------ what is there
@@ -104,7 +109,7 @@ def test_a_run_is_not_begun_where_there_is_one(refused, begun):
     [
         ("model.dim", "64"),
         ("balance", '{"strategy": "chi-ibr", "rho": 0.2}'),
-        ("train.learning_rate", "1e-4"),
+        ("train.label_smoothing", "0.2"),
         ("batches.tokens_per_batch", "256"),
         ("seed", "7"),
     ],
@@ -221,5 +226,5 @@ def _with_little_memory():
 def test_a_batch_too_large_for_memory_is_named(refused):
     huge = overrides(model={"ffn": 65_536}, batches={"tokens_per_batch": 65_536, "tokens_per_update": 65_536})
     line = refused(settings=huge, before=_with_little_memory)
-    assert "update 1: out of memory on a batch of " in line
+    assert "update 0: out of memory with batches of 65,536 tokens" in line
     assert "--set batches.tokens_per_batch=32768" in line

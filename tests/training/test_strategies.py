@@ -147,7 +147,7 @@ def test_every_strategy_shows_what_it_says(run, strategy):
 def test_static_mixtures_follow_from_sizes(run, strategy, expected):
     folder = run(strategy, EVERY_STRATEGY[strategy])
     assert mixtures(folder)[:2] == pytest.approx(np.array(expected))
-    assert not any("mixture" in event for event in events(folder, "step"))
+    assert not any("target" in event for event in events(folder, "step"))
 
 
 def test_an_interval_is_as_long_as_the_data_if_nothing_else_is_said(run):
@@ -194,7 +194,7 @@ def assert_best_responses(folder, uncertainty):
         assert event["target"] == event["mixture"]
     assert mixtures(folder)[0] == pytest.approx(uncertainty.p)
     assert np.abs(mixtures(folder) - uncertainty.p).max() > 0.02
-    assert not any("mixture" in event for event in events(folder, "step"))
+    assert not any("target" in event for event in events(folder, "step"))
 
 
 @pytest.mark.parametrize("case", CHI_IBR)
@@ -327,7 +327,7 @@ def follow(folder, start, rule):
 def test_primal_dual_strategies_take_a_step_at_every_update(run, strategy, apply):
     folder = run(strategy, {**EVERY_STRATEGY[strategy], "apply": apply})
     start, rule = PRIMAL_DUAL[strategy]
-    q = mixtures(folder, "step")
+    q = mixtures(folder, "step", "target")
     assert q == pytest.approx(follow(folder, start, rule), abs=1e-6)
     assert np.abs(q - start).max() > 0.02
     for event in events(folder, "balance"):
@@ -345,7 +345,7 @@ def test_reweighting_leaves_the_data_as_they_are(run, strategy):
 @pytest.mark.parametrize("strategy", PRIMAL_DUAL)
 def test_resampling_shows_the_mixture_as_it_stands_when_an_interval_begins(run, strategy):
     folder = run(strategy, {**EVERY_STRATEGY[strategy], "apply": "resample"})
-    q = mixtures(folder, "step")
+    q = mixtures(folder, "step", "target")
     first, *later = events(folder, "interval")
     assert vector(first["mixture"]) == pytest.approx(PRIMAL_DUAL[strategy][0])
     assert len(later) >= 3

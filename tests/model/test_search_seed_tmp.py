@@ -1,0 +1,452 @@
+from collections import Counter
+from itertools import pairwise, product
+
+import pytest
+import torch
+from scipy.stats import chisquare
+
+from evenglot.model import search
+from evenglot.model.loss import batch_loss
+from evenglot.model.search import beam_search, force, greedy, next_logits, sample
+from evenglot.model.transformer import END, PAD, Transformer
+from tests.model.cases import padded, random_batch, small_model, small_shape
+
+
+@pytest.fixture(scope="module")
+def model():
+    """Untrained, with a liking for </s> that makes sentences of many lengths."""
+    model = small_model(seed=13)
+    with torch.no_grad():
+        model.target_embedding.weight[END] *= 4
+    return model
+
+
+@pytest.fixture(scope="module")
+def batch(model):
+    lengths = [1, 2, 3, 5, 8, 13, 21, 4, 6, 7, 9, 10]
+    return random_batch(model.shape, lengths, lengths)
+
+
+@pytest.fixture(scope="module")
+def toy():
+    """Says 1, 3 and 4: few enough for all translations of four pieces to be listed."""
+    model = small_model(seed=2, target_pieces=5)
+    source = random_batch(model.shape, [6, 3, 9], [1, 1, 1])
+    return model, source.source, source.source_lengths
+
+
+def best_pieces(found):
+    return [hypotheses[0].pieces for hypotheses in found]
+
+
+def all_hypotheses(model, source, length, max_length):
+    """Log-probability of everything that can be said in one sentence, from whole sentences decoded at once."""
+    says = [piece for piece in range(model.shape.target_pieces) if piece not in (END, PAD)]
+    longest = list(product(says, repeat=max_length))
+    rows = torch.zeros(len(longest), dtype=torch.int64)
+    with torch.no_grad():
+        memory = model.encode(source[None, :length], length[None]).select(rows)
+        logits = (
+            model.decode(torch.tensor([[END, *pieces[:-1]] for pieces in longest]), memory) @ model.output_embedding.T
+        )
+    logits[:, :, PAD] = -torch.inf
+    log_p = logits.double().log_softmax(2)
+    found = {}
+    for pieces, row in zip(longest, log_p, strict=True):
+        before = [0.0, *row[range(max_length), pieces].cumsum(0).tolist()]
+        found[pieces] = before[-1]
+        found |= {(*pieces[:k], END): before[k] + float(row[k, END]) for k in range(max_length)}
+    return found
+
+
+def with_end(hypothesis):
+    return (*hypothesis.pieces, END) if hypothesis.ended else tuple(hypothesis.pieces)
+
+
+def recomputed(model, source, max_length):
+    """Greedy search for one sentence that decodes everything anew for each piece."""
+    memory = model.encode(source[None], torch.tensor([len(source)]))
+    pieces = [END]
+    while len(pieces) <= max_length:
+        logits = model.decode(torch.tensor([pieces]), memory)[0, -1] @ model.output_embedding.T
+        logits[PAD] = -torch.inf
+        if logits.argmax() == END:
+            break
+        pieces.append(int(logits.argmax()))
+    return pieces[1:]
+
+
+def test_greedy_equals_recomputation_sentence_by_sentence(model, batch):
+    found = greedy(model, batch.source, batch.source_lengths, 30)
+    with torch.no_grad():
+        expected = [
+            recomputed(model, row[:length], 30) for row, length in zip(batch.source, batch.source_lengths, strict=True)
+        ]
+    assert found == expected
+    lengths = {len(sentence) for sentence in found}
+    assert len(lengths) > 3, f"sentences that end at different times are the point of this test, not {lengths}"
+    assert any(length < 30 for length in lengths)
+
+
+def test_order_and_company_do_not_matter(model, batch):
+    found = greedy(model, batch.source, batch.source_lengths, 30)
+    order = torch.tensor([7, 0, 11, 3])
+    assert greedy(model, batch.source[order], batch.source_lengths[order], 30) == [found[k] for k in order]
+
+
+def test_finished_sentences_leave_the_batch(model, batch, monkeypatch):
+    rows = []
+    step = model.step
+
+    def watched(pieces, memory, cache):
+        assert len(pieces) == len(memory.states) == len(cache.layers[0][0])
+        rows.append(len(pieces))
+        return step(pieces, memory, cache)
+
+    monkeypatch.setattr(model, "step", watched)
+    found = greedy(model, batch.source, batch.source_lengths, 30)
+    steps = [min(len(sentence) + 1, 30) for sentence in found]
+    assert rows == [sum(n > k for n in steps) for k in range(max(steps))]
+
+
+def test_max_length_for_all_for_each_and_for_the_model(model, batch):
+    free = greedy(model, batch.source, batch.source_lengths, 1000)
+    assert max(map(len, free)) <= model.shape.max_positions
+    assert greedy(model, batch.source, batch.source_lengths, 4) == [sentence[:4] for sentence in free]
+    limits = torch.arange(1, 13)
+    each = greedy(model, batch.source, batch.source_lengths, limits)
+    assert each == [sentence[:limit] for sentence, limit in zip(free, limits, strict=True)]
+    with pytest.raises(ValueError, match="max_length: expected at least 1, got 0"):
+        greedy(model, batch.source, batch.source_lengths, 0)
+
+
+def test_a_sentence_may_fill_all_positions(batch):
+    model = small_model(max_positions=21)
+    with torch.no_grad():
+        model.target_embedding.weight[END] = 0  # logit 0 is below the best of 40: the sentence never ends
+    found = greedy(model, batch.source, batch.source_lengths, 1000)
+    assert {len(sentence) for sentence in found} == {21}
+
+
+def test_padding_is_never_predicted_however_much_the_model_likes_it(batch):
+    model = small_model(seed=13)
+    with torch.no_grad():
+        model.target_embedding.weight[PAD] = 3 * model.target_embedding.weight[7]
+    inputs = batch.source, batch.source_lengths
+    found = beam_search(model, *inputs, n_best=5, max_length=20) + sample(model, *inputs, n=5, max_length=20, seed=1)
+    assert all(PAD not in hypothesis.pieces for hypotheses in found for hypothesis in hypotheses)
+    assert all(PAD not in pieces for pieces in greedy(model, *inputs, 20))
+    assert force(model, batch.source[:1], batch.source_lengths[:1], [[4, PAD]]) == [-torch.inf]
+
+
+def test_next_logits_rule_padding_out(model, batch):
+    with torch.no_grad():
+        memory = model.encode(batch.source, batch.source_lengths)
+        logits, cache = next_logits(model, torch.full((12,), END), memory, model.start(memory))
+    assert cache.length == 1
+    assert (logits[:, PAD] == -torch.inf).all()
+    assert logits[:, [0, 1, 3]].isfinite().all()
+
+
+def test_beam_1_equals_greedy(model, batch):
+    expected = greedy(model, batch.source, batch.source_lengths, 30)
+    for length_penalty in (0.0, 1.0):
+        found = beam_search(
+            model, batch.source, batch.source_lengths, beam=1, length_penalty=length_penalty, max_length=30
+        )
+        assert best_pieces(found) == expected
+
+
+@pytest.mark.parametrize("length_penalty", [0.0, 0.6, 1.0])
+@pytest.mark.parametrize("decode", ["beam", "sample"])
+def test_log_probability_is_that_of_forced_decoding_and_score_is_normalised(model, batch, decode, length_penalty):
+    inputs = batch.source, batch.source_lengths
+    if decode == "beam":
+        found = beam_search(model, *inputs, length_penalty=length_penalty, max_length=30, n_best=5)
+    else:
+        found, length_penalty = sample(model, *inputs, temperature=0.9, top_k=20, max_length=30, seed=3, n=5), 1.0
+    ended = 0
+    for rank in range(5):
+        forced = force(model, *inputs, [hypotheses[rank].pieces for hypotheses in found])
+        for hypotheses, log_p in zip(found, forced, strict=True):
+            hypothesis = hypotheses[rank]
+            ended += hypothesis.ended
+            length = len(hypothesis.pieces) + hypothesis.ended
+            assert hypothesis.score == pytest.approx(hypothesis.log_probability / length**length_penalty, abs=1e-12)
+            if hypothesis.ended:
+                assert hypothesis.log_probability == pytest.approx(log_p, abs=1e-5)
+            else:
+                assert length == 30
+                assert hypothesis.log_probability > log_p
+    assert ended > 30
+
+
+def slow_beam_search(model, source, beam, length_penalty, max_length, patience):
+    """Beam search for one sentence with lists, that decodes everything anew for each piece."""
+    memory = model.encode(source[None], torch.tensor([len(source)]))
+    live, finished = [(0.0, [END])], []
+    while len(finished) < beam * patience and len(live[0][1]) <= max_length:
+        candidates = []
+        for log_p, said in live:
+            logits = model.decode(torch.tensor([said]), memory)[0, -1] @ model.output_embedding.T
+            logits[PAD] = -torch.inf
+            continued = (log_p + logits.double().log_softmax(0)).tolist()
+            candidates += [(value, [*said, piece]) for piece, value in enumerate(continued)]
+        candidates = sorted(candidates, reverse=True)[: 2 * beam]
+        last = len(live[0][1]) == max_length
+        finished += [(value, said) for value, said in candidates[:beam] if said[-1] == END or last]
+        live = [(value, said) for value, said in candidates if said[-1] != END][:beam]
+    best = sorted(((value / (len(said) - 1) ** length_penalty, said) for value, said in finished), reverse=True)
+    return [(score, said[1:-1] if said[-1] == END else said[1:]) for score, said in best[:beam]]
+
+
+@pytest.mark.parametrize(("beam", "length_penalty", "patience"), [(2, 1.0, 1), (5, 1.0, 1), (5, 0.6, 2)])
+def test_beam_search_equals_recomputation_sentence_by_sentence(model, batch, beam, length_penalty, patience):
+    options = {"beam": beam, "length_penalty": length_penalty, "max_length": 12, "patience": patience}
+    found = beam_search(model, batch.source, batch.source_lengths, n_best=beam, **options)
+    for hypotheses, source, length in zip(found, batch.source, batch.source_lengths, strict=True):
+        with torch.no_grad():
+            expected = slow_beam_search(model, source[:length], **options)
+        assert [hypothesis.pieces for hypothesis in hypotheses] == [pieces for _, pieces in expected]
+        assert [hypothesis.score for hypothesis in hypotheses] == pytest.approx([s for s, _ in expected], abs=1e-5)
+
+
+@pytest.mark.parametrize("length_penalty", [0.0, 0.5, 1.0, 2.0])
+def test_a_beam_of_full_width_finds_the_best_of_all(toy, length_penalty):
+    model, source, lengths = toy
+    # No more than 3 ** 3 live hypotheses with 4 continuations each; with 121, all translations there are can finish.
+    options = {"beam": 121, "length_penalty": length_penalty, "max_length": 4}
+    first = beam_search(model, source, lengths, **options)
+    every = beam_search(model, source, lengths, n_best=121, **options)
+    for row, hypotheses in enumerate(every):
+        log_p = all_hypotheses(model, source[row], lengths[row], 4)
+        scores = {said: value / len(said) ** length_penalty for said, value in log_p.items()}
+        expected = sorted(scores, key=scores.__getitem__, reverse=True)
+        assert with_end(first[row][0]) == expected[0]
+        assert first[row][0].score == pytest.approx(scores[expected[0]], abs=1e-5)
+        assert {with_end(hypothesis) for hypothesis in hypotheses} == set(expected)
+        assert [h.log_probability for h in hypotheses] == pytest.approx(
+            [log_p[with_end(h)] for h in hypotheses], abs=1e-5
+        )
+
+
+def test_when_the_search_is_over(model, batch, monkeypatch):
+    steps = []
+    step = model.step
+    monkeypatch.setattr(model, "step", lambda *inputs: steps.append(1) or step(*inputs))
+
+    def best_and_steps(row, **options):
+        steps.clear()
+        found = beam_search(model, batch.source[row, None], batch.source_lengths[row, None], **options)
+        return found[0][0], len(steps)
+
+    shorter = longer = 0
+    for row in range(12):
+        best, until_best = best_and_steps(row, length_penalty=0.0)
+        same, until_five = best_and_steps(row, length_penalty=1e-9)
+        _, until_ten = best_and_steps(row, length_penalty=1e-9, patience=2)
+        # With no length penalty, it is over when the best of all candidates has ended: nothing better is to be found.
+        assert best.log_probability >= same.log_probability
+        assert until_five <= until_ten
+        shorter += until_best < until_five
+        longer += until_five < until_ten
+    assert min(shorter, longer) > 2
+
+
+def test_n_best_is_sorted_distinct_and_begins_with_the_best(model, batch):
+    inputs = batch.source, batch.source_lengths
+    for length_penalty in (0.6, 1.0):
+        first = beam_search(model, *inputs, length_penalty=length_penalty, max_length=20)
+        found = beam_search(model, *inputs, length_penalty=length_penalty, max_length=20, n_best=5)
+        assert [hypotheses[0] for hypotheses in found] == [hypotheses[0] for hypotheses in first]
+        for hypotheses in found:
+            assert len({tuple(hypothesis.pieces) for hypothesis in hypotheses}) == 5
+            assert all(better.score >= worse.score for better, worse in pairwise(hypotheses))
+
+
+def test_length_penalty_makes_long_translations_better(model, batch):
+    short, long = (
+        beam_search(model, batch.source, batch.source_lengths, length_penalty=penalty, max_length=30)
+        for penalty in (0.0, 1.0)
+    )
+    assert sum(map(len, best_pieces(short))) < sum(map(len, best_pieces(long)))
+    assert all(hypotheses[0].score == hypotheses[0].log_probability for hypotheses in short)
+
+
+def test_order_and_company_do_not_matter_to_a_beam(model, batch):
+    found = beam_search(model, batch.source, batch.source_lengths, max_length=30, n_best=3)
+    for order in ([7, 0, 11, 3], [4], list(range(11, -1, -1))):
+        again = beam_search(model, batch.source[order], batch.source_lengths[order], max_length=30, n_best=3)
+        for hypotheses, row in zip(again, order, strict=True):
+            assert [h.pieces for h in hypotheses] == [h.pieces for h in found[row]]
+            assert [h.score for h in hypotheses] == pytest.approx([h.score for h in found[row]], abs=1e-5)
+
+
+def test_sentences_whose_search_is_over_leave_the_batch(model, batch, monkeypatch):
+    rows = []
+    step = model.step
+
+    def watched(pieces, memory, cache):
+        assert len(pieces) == len(memory.states) == len(cache.layers[0][0])
+        rows.append(len(pieces))
+        return step(pieces, memory, cache)
+
+    monkeypatch.setattr(model, "step", watched)
+    steps = []
+    for row in range(12):
+        beam_search(model, batch.source[row, None], batch.source_lengths[row, None], max_length=30)
+        steps.append(len(rows))
+        rows.clear()
+    beam_search(model, batch.source, batch.source_lengths, max_length=30)
+    assert len(set(steps)) > 3
+    assert rows == [12, *(5 * sum(n > k for n in steps) for k in range(1, max(steps)))]
+
+
+def test_each_sentence_has_its_own_max_length(model, batch):
+    limits = torch.arange(1, 13)
+    together = beam_search(model, batch.source, batch.source_lengths, max_length=limits, n_best=5)
+    for row, limit in enumerate(limits.tolist()):
+        alone = beam_search(model, batch.source[row, None], batch.source_lengths[row, None], max_length=limit, n_best=5)
+        assert [h.pieces for h in together[row]] == [h.pieces for h in alone[0]]
+        assert all(len(h.pieces) < limit if h.ended else len(h.pieces) == limit for h in together[row])
+    assert {h.ended for hypotheses in together for h in hypotheses} == {True, False}
+    drawn = sample(model, batch.source, batch.source_lengths, max_length=limits, seed=1, n=4)
+    for hypotheses, limit in zip(drawn, limits.tolist(), strict=True):
+        assert all(len(h.pieces) < limit if h.ended else len(h.pieces) == limit for h in hypotheses)
+
+
+def test_forced_decoding_is_the_same_in_a_batch_one_by_one_and_in_chunks(model, batch, monkeypatch):
+    targets = [row[: length - 1].tolist() for row, length in zip(batch.target, batch.target_lengths, strict=True)]
+    together = force(model, batch.source, batch.source_lengths, targets)
+    alone = [
+        force(model, batch.source[row, None, :length], length[None], [targets[row]])[0]
+        for row, length in enumerate(batch.source_lengths)
+    ]
+    assert together == pytest.approx(alone, abs=1e-5)
+    monkeypatch.setattr(search, "CHUNK_LOGITS", 3 * model.shape.target_pieces)
+    assert force(model, batch.source, batch.source_lengths, targets) == pytest.approx(together, abs=1e-5)
+
+
+def test_forced_decoding_equals_a_sum_over_whole_sentences(toy):
+    model, source, lengths = toy
+    targets = [[3, 4, 1], [], [4, 4]]
+    expected = [
+        all_hypotheses(model, *row, 4)[(*said, END)] for *row, said in zip(source, lengths, targets, strict=True)
+    ]
+    assert force(model, source, lengths, targets) == pytest.approx(expected, abs=1e-5)
+    with pytest.raises(ValueError, match="targets: expected one for each of 3 source sentences, got 2"):
+        force(model, source, lengths, targets[:2])
+
+
+def test_samples_follow_the_distribution_of_the_model(toy):
+    model, source, lengths = toy
+    n = 5000
+    for row, drawn in enumerate(sample(model, source, lengths, max_length=2, seed=5, n=n)):
+        log_p = all_hypotheses(model, source[row], lengths[row], 2)
+        p = torch.tensor(list(log_p.values())).double().exp()
+        assert p.sum() == pytest.approx(1, abs=1e-6)
+        counts = Counter(with_end(hypothesis) for hypothesis in drawn)
+        assert counts.keys() <= log_p.keys()
+        assert_follows([counts[said] for said in log_p], p)
+
+
+def assert_follows(counts, p):
+    expected = p / p.sum() * sum(counts)
+    common = (expected >= 5).tolist()  # the test is not made for fewer; the rest are taken together
+    together = [sum(c for c, is_common in zip(counts, common, strict=True) if not is_common)]
+    seen = [c for c, is_common in zip(counts, common, strict=True) if is_common] + together
+    wanted = [
+        *expected[torch.tensor(common)].tolist(),
+        sum(expected.tolist()) - float(expected[torch.tensor(common)].sum()),
+    ]
+    if wanted[-1] < 1e-6:
+        assert seen.pop() == 0, "what cannot be, was drawn"
+        wanted.pop()
+    assert chisquare(seen, [w * sum(seen) / sum(wanted) for w in wanted]).pvalue > 0.01
+
+
+@pytest.mark.parametrize(
+    ("temperature", "top_k", "top_p"),
+    [(0.5, None, None), (2.0, None, None), (1.0, 3, None), (1.0, None, 0.7), (0.8, 6, 0.8), (1.0, 100, 1.0)],
+)
+def test_temperature_top_k_and_top_p_change_the_distribution(batch, temperature, top_k, top_p):
+    model = small_model(seed=3, target_pieces=12)
+    source, lengths = batch.source[4:5], batch.source_lengths[4:5]
+    log_p = all_hypotheses(model, source[0], lengths[0], 1)
+    weights = {said[0]: torch.tensor(value).div(temperature).exp().item() for said, value in log_p.items()}
+    kept = sorted(weights, key=weights.__getitem__, reverse=True)[:top_k]
+    total, reached, nucleus = sum(weights[piece] for piece in kept), 0.0, []
+    for piece in kept:
+        if top_p is None or reached < top_p * total:
+            nucleus.append(piece)
+        reached += weights[piece]
+    options = {"temperature": temperature, "top_k": top_k, "top_p": top_p}
+    (drawn,) = sample(model, source, lengths, max_length=1, seed=6, n=4000, **options)
+    counts = Counter(with_end(hypothesis)[0] for hypothesis in drawn)
+    assert counts.keys() <= set(nucleus)
+    assert 1 < len(nucleus) <= 11
+    assert_follows([counts[piece] for piece in nucleus], torch.tensor([weights[piece] for piece in nucleus]).double())
+
+
+def test_samples_are_reproducible_and_those_of_another_seed_are_others(model, batch):
+    inputs = batch.source, batch.source_lengths
+    found = sample(model, *inputs, seed=7, n=3, max_length=20)
+    assert [len(hypotheses) for hypotheses in found] == [3] * 12
+    torch.manual_seed(0)
+    assert sample(model, *inputs, seed=7, n=3, max_length=20) == found
+    assert sample(model, *inputs, seed=8, n=3, max_length=20) != found
+
+
+@pytest.mark.parametrize("options", [{"temperature": 1e-6}, {"temperature": 1e-30}, {"top_k": 1}, {"top_p": 1e-9}])
+def test_sampling_the_best_is_greedy(model, batch, options):
+    expected = greedy(model, batch.source, batch.source_lengths, 20)
+    found = sample(model, batch.source, batch.source_lengths, max_length=20, seed=1, n=2, **options)
+    assert [[h.pieces for h in hypotheses] for hypotheses in found] == [[pieces, pieces] for pieces in expected]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"temperature": 0.0}, "temperature: expected a number above 0, got 0.0"),
+        ({"top_k": 0}, "top_k: expected at least 1, got 0"),
+        ({"top_p": 1.5}, "top_p: expected 0 < top_p <= 1, got 1.5"),
+        ({"n": 0}, "n: expected at least 1, got 0"),
+        ({"max_length": 0}, "max_length: expected at least 1, got 0"),
+    ],
+)
+def test_options_that_make_no_sense_to_sampling(model, batch, options, message):
+    with pytest.raises(ValueError, match=message):
+        sample(model, batch.source, batch.source_lengths, seed=1, **options)
+
+
+@pytest.mark.parametrize(("beam", "n_best"), [(2, 3), (0, 0), (5, 0)])
+def test_there_are_as_many_hypotheses_as_the_beam_is_wide(model, batch, beam, n_best):
+    with pytest.raises(ValueError, match=f"n_best = {n_best} and beam = {beam}"):
+        beam_search(model, batch.source, batch.source_lengths, beam=beam, n_best=n_best)
+    with pytest.raises(ValueError, match="patience: expected a number from 1 on, got 0.5"):
+        beam_search(model, batch.source, batch.source_lengths, patience=0.5)
+
+
+@pytest.mark.parametrize("share_embeddings", [False, True])
+def test_a_small_model_learns_to_reverse_sentences_and_says_them(share_embeddings):
+    torch.manual_seed(1)
+    sentences = [[3, 4, 5, 6], [6, 5, 9], [7], [8, 3, 8, 3, 9, 9], [5, 5, 4], [9, 8, 7, 6, 5, 4, 3]]
+    sentences = [[piece + 10 * k for piece in row] for k in range(2) for row in sentences]
+    source, source_lengths = padded([[*row, END] for row in sentences])
+    target, target_lengths = padded([[*row[::-1], END] for row in sentences])
+    batch = random_batch(small_shape(), [1], [1])
+    batch = type(batch)(source, target, source_lengths, target_lengths, torch.zeros(len(source), dtype=torch.int64))
+    none = {"dropout": 0.1, "attention_dropout": 0.0, "activation_dropout": 0.0}
+    model = Transformer(small_shape(source_pieces=40, dim=64, ffn=128, share_embeddings=share_embeddings, **none))
+    optimizer = torch.optim.Adam(model.parameters(), lr=2e-3, betas=(0.9, 0.98))
+    weights = torch.full((len(source),), 1 / int(target_lengths.sum()))
+    for _ in range(150):
+        optimizer.zero_grad()
+        batch_loss(model, batch, weights, 0.1).objective.backward()
+        optimizer.step()
+    expected = [row[::-1] for row in sentences]
+    assert greedy(model.eval(), source, source_lengths, 20) == expected
+    assert best_pieces(beam_search(model, source, source_lengths, max_length=20, patience=2)) == expected
+    likely = force(model, source, source_lengths, expected)
+    assert min(likely) > -2
+    assert sum(likely) - sum(force(model, source, source_lengths, sentences)) > 100
