@@ -104,7 +104,7 @@ def beam_search(
     live = _nothing_said(model, model.encode(source, source_lengths))
     # The rule is that of CTranslate2 4 with min_decoding_length 0, for equal output of exported models.
     # From all continuations of a sentence's live hypotheses take the 2 * beam best. Of these,
-    # - those that end with </s> and are among the first `beam` are finished: further down, they would be luck;
+    # - those that end with </s> and are among the first `beam` are finished; those further down are dropped;
     # - the first `beam` that do not end live on. There are so many, as each hypothesis ends in one way only.
     # When the sentence has max_length pieces, the first `beam` are finished, with </s> or without.
     while live.sentences:

@@ -359,3 +359,22 @@ texts = st.text(max_size=10) | st.sampled_from(
 def test_any_override_is_a_config_or_an_error(tmp_path, overrides):
     (tmp_path / "conf.yaml").write_text(DATA)
     assert error_of(tmp_path / "conf.yaml", overrides, check_files=False) != ""
+
+
+@pytest.mark.parametrize(
+    ("section", "error"),
+    [
+        ("model: {heads: 3}", "model.heads: 3 heads cannot share 512 dimensions equally"),
+        ("model: {size: tiny, dim: 7, heads: 1}", "model.dim: expected an even number, 4 or more, got 7"),
+        ("model: {share_embeddings: true}", "model.share_embeddings: two vocabularies cannot share embeddings"),
+        ("train: {average: 3}", "train.average: only the last 2 checkpoints are kept; raise keep_last"),
+        ("train: {schedule: linear, intervals: 3}", "train.intervals: schedule: linear must know the last update"),
+        ("train: {updates: 10, warmup: 5, cooldown: 6}", "train.cooldown: warmup and cooldown together are longer"),
+        ("train: {precision: float16, device: cpu}", "train.precision: on a CPU training is in float32"),
+        ("train: {keep_last: 1}", "train.keep_last: expected 2 or more, got 1"),
+        ("batches: {interval_tokens: 5, epoch_size: 5}", "batches.interval_tokens: something else decides the length"),
+    ],
+)
+def test_what_cannot_be_trained_is_refused(conf, section, error):
+    (found,) = conf.errors(DATA + section)
+    assert error in found

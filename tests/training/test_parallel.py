@@ -83,14 +83,15 @@ def test_three_processes_learn_what_one_learns(conf, tmp_path):
 
 @pytest.mark.parametrize(("first", "then"), [(2, 1), (1, 2)])
 def test_a_run_goes_on_with_another_number_of_processes(conf, tmp_path, first, then):
-    chosen = settings(CHI_IBR, 24, save_every=1000)
     run, whole = tmp_path / "run", tmp_path / "whole"
-    train(configured(conf, chosen), whole)
-    with Command(*arguments(conf, run, chosen), output=tmp_path / "output", processes=first) as command:
+    with Command(
+        *arguments(conf, run, settings(CHI_IBR, 5000)), output=tmp_path / "output", processes=first
+    ) as command:
         assert wait_until(lambda: len(events(run, "step")) > 5, lambda: command.runs)
         command.signal(signal.SIGTERM)
         assert command.wait() == 0
-    assert events(run, "step")[-1]["step"] < 24
+    chosen = settings(CHI_IBR, events(run, "step")[-1]["step"] + 10)
+    train(configured(conf, chosen), whole)
     run_on(then, conf, run, chosen, "--resume")
     assert [event["processes"] for event in events(run, "resume")] == [then]
     assert_alike(run, whole)

@@ -1,9 +1,17 @@
-"""The way from a prepared store to a trained model."""
+"""The way from a prepared store to a trained model, and what does not belong together is refused before it begins."""
+
+import json
+import shutil
 
 import pytest
 
+from evenglot.balance import save_baseline
+from evenglot.config import load_config
+from evenglot.corpus.prepare import prepare
+from evenglot.progress import Bars
 from evenglot.training.log import read_log
-from evenglot.training.run import Run, load_model
+from evenglot.training.run import Run, RunError, load_model
+from evenglot.training.step import TrainingError
 from evenglot.training.train import train
 
 
@@ -11,22 +19,104 @@ def events(run, name):
     return [event for event in read_log(run / "log.jsonl") if event["event"] == name]
 
 
-def test_a_run_leaves_a_readable_folder(configure, tmp_path):
+def test_a_run_leaves_a_folder_that_can_be_read_and_used(configure, tmp_path):
     assert train(configure(), tmp_path / "run") == "updates"
-    assert {path.name for path in (tmp_path / "run").iterdir()} >= {
-        "config.yaml",
-        "log.jsonl",
-        "checkpoints",
-        "vocabulary",
-    }
+    names = {path.name for path in (tmp_path / "run").iterdir()}
+    assert names == {".lock", "config.yaml", "log.jsonl", "checkpoints", "vocabulary"}
+    assert {path.name for path in (tmp_path / "run" / "vocabulary").iterdir()} == {"source.model", "target.model"}
     losses = [event["loss"] for event in events(tmp_path / "run", "step")]
     assert losses[-1] < losses[0]
-    best = Run(tmp_path / "run").best()
-    assert load_model(best).shape.dim == 32
+    assert load_model(Run(tmp_path / "run").best()).shape.dim == 32
 
 
-def test_overrides_of_balance(configure, tmp_path):
-    config = configure({"strategy": "temperature", "tau": 5}, train={"updates": 3})
-    train(config, tmp_path / "run")
-    mixture = events(tmp_path / "run", "interval")[0]["mixture"]
-    assert mixture["cc-en"] == pytest.approx(50**0.2 / sum(n**0.2 for n in (600, 150, 50)))
+def test_the_start_and_the_end_are_told_in_full(configure, tmp_path):
+    train(configure(train={"intervals": 2, "updates": 100}), tmp_path / "run")
+    start, end = events(tmp_path / "run", "config")[0], events(tmp_path / "run", "done")[0]
+    assert start["directions"]["cc-en"]["pairs"] == 50
+    assert start["directions"]["cc-en"]["total_passes"] == pytest.approx(2)
+    assert start["updates"] == end["step"]
+    assert end["reason"] == "intervals"
+    assert (tmp_path / "run" / end["best_folder"]).is_dir()
+
+
+# ----------------------------------------------------------------------------------------------------- refused
+
+
+def test_another_folder_than_that_of_a_run_is_not_written_into(configure, tmp_path):
+    (tmp_path / "config.yaml").write_text("# my own\n")
+    with pytest.raises(RunError, match="has files that no run wrote; choose a folder of its own with --out"):
+        train(configure(), tmp_path)
+    assert (tmp_path / "config.yaml").read_text() == "# my own\n"
+
+
+def test_a_store_of_other_settings_is_not_trained_on(configure, tmp_path):
+    with pytest.raises(RunError, match="was prepared with another vocabulary.tau; run `evenglot prepare`"):
+        train(configure(vocabulary={"tau": 2.0}), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_strategy_that_needs_validation_text_is_refused_without(conf, tmp_path):
+    for file in conf.parent.glob("*.*-en.*"):
+        if not file.name.startswith("valid.bb"):
+            shutil.copy(file, tmp_path)
+    content = conf.read_text().replace("  valid: valid.{pair}.{lang}\n", "").replace("  test: test.{pair}.{lang}\n", "")
+    (tmp_path / "conf.yaml").write_text(content)
+    prepare(load_config(tmp_path / "conf.yaml"), Bars())
+    declared = content.replace("data:\n", "data:\n  valid: valid.{pair}.{lang}\n")
+    (tmp_path / "conf.yaml").write_text(declared)
+    for balance in ({"strategy": "chi-ibr", "signal": "valid"}, {"strategy": "multidds"}):
+        config = load_config(tmp_path / "conf.yaml", [f"balance={json.dumps(balance)}"], check_files=False)
+        with pytest.raises(RunError, match="needs validation text, and aa-en, bb-en, cc-en has none in the store"):
+            train(config, tmp_path / "run")
+
+
+@pytest.mark.parametrize(("key", "value"), [("unit", "character"), ("split", "valid"), ("label_smoothing", 0.0)])
+def test_a_baseline_of_another_kind_is_refused(configure, tmp_path, key, value):
+    about = {"unit": "token", "split": "train", "label_smoothing": 0.1, key: value}
+    save_baseline(tmp_path / "b.json", {"aa-en": 1.0, "bb-en": 1.0, "cc-en": 1.0}, **about)
+    balance = {"strategy": "chi-ibr", "baseline": str(tmp_path / "b.json")}
+    with pytest.raises(RunError, match=f"b.json: these baselines have {key} {value!r}, this run needs"):
+        train(configure(balance), tmp_path / "run")
+
+
+def test_a_baseline_that_has_changed_is_noticed_on_resume(configure, tmp_path):
+    losses = {"aa-en": 1.0, "bb-en": 1.0, "cc-en": 1.0}
+    save_baseline(tmp_path / "b.json", losses)
+    balance = {"strategy": "chi-ibr", "baseline": str(tmp_path / "b.json")}
+    train(configure(balance, train={"updates": 3}), tmp_path / "run")
+    save_baseline(tmp_path / "b.json", {**losses, "cc-en": 2.0})
+    with pytest.raises(ValueError, match="^baseline: other reference losses than when the state was saved"):
+        train(configure(balance, train={"updates": 6}), tmp_path / "run", resume=True)
+
+
+def test_other_groups_are_noticed_on_resume(configure, tmp_path):
+    train(configure(train={"updates": 3}), tmp_path / "run")
+    with pytest.raises(RunError, match="data.directions, data.grouping changed since this run began"):
+        train(configure(data={"grouping": "source"}, train={"updates": 6}), tmp_path / "run", resume=True)
+
+
+def test_a_linear_schedule_cannot_be_made_longer(configure, tmp_path):
+    train(configure(train={"updates": 3, "schedule": "linear"}), tmp_path / "run")
+    with pytest.raises(RunError, match="train.updates changed since this run began"):
+        train(configure(train={"updates": 6, "schedule": "linear"}), tmp_path / "run", resume=True)
+
+
+# ------------------------------------------------------------------------------------------------ went wrong
+
+
+def test_a_run_that_diverged_goes_on_with_a_lower_rate(configure, tmp_path):
+    wild = {"learning_rate": 1e18, "warmup": 0, "validate_every": 1, "save_every": 1, "updates": 6}
+    with pytest.raises(TrainingError, match=r"^update \d: the (validation loss|loss|gradient) is not finite, in"):
+        train(configure(train=wild), tmp_path / "run")
+    tame = {**wild, "learning_rate": 1e-3}
+    folder = tmp_path / "tame"
+    train(configure(train={**tame, "updates": 2}), folder)
+    with pytest.raises(TrainingError, match="with --resume and a lower train.learning_rate"):
+        train(configure(train=wild), folder, resume=True)
+    assert train(configure(train=tame), folder, resume=True) == "updates"
+    assert events(folder, "resume")[-1]["step"] < 6
+
+
+def test_what_looks_like_a_mistake_is_said(configure, tmp_path):
+    train(configure(train={"updates": 3, "warmup": 10}), tmp_path / "run")
+    assert "warmup (10) is as long as the whole run" in events(tmp_path / "run", "warning")[0]["message"]
