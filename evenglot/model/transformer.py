@@ -340,7 +340,8 @@ def unpadded(padded: Tensor, lengths: Tensor) -> Tensor:
 
 
 def _select(layers: tuple[KeyValue, ...], rows: Tensor) -> tuple[KeyValue, ...]:
-    return tuple((key[rows], value[rows]) for key, value in layers)
+    # index_select, because key[rows] takes twice as long
+    return tuple((key.index_select(0, rows), value.index_select(0, rows)) for key, value in layers)
 
 
 def _heads(projected: Tensor, parts: int, heads: int) -> tuple[Tensor, ...]:

@@ -301,17 +301,19 @@ def test_sentences_whose_search_is_over_leave_the_batch(model, batch, monkeypatc
     assert rows == [12, *(5 * sum(n > k for n in steps) for k in range(1, max(steps)))]
 
 
-def test_each_sentence_has_its_own_max_length(model, batch):
-    limits = torch.arange(1, 13)
-    together = beam_search(model, batch.source, batch.source_lengths, max_length=limits, n_best=5)
-    for row, limit in enumerate(limits.tolist()):
-        alone = beam_search(model, batch.source[row, None], batch.source_lengths[row, None], max_length=limit, n_best=5)
+# The second: after one step, ten hypotheses of ten sentences are followed by ten of two.
+@pytest.mark.parametrize("limits", [list(range(1, 13)), [1] * 8 + [9] * 2])
+def test_each_sentence_has_its_own_max_length(model, batch, limits):
+    inputs = batch.source[: len(limits)], batch.source_lengths[: len(limits)]
+    together = beam_search(model, *inputs, max_length=torch.tensor(limits), n_best=5)
+    drawn = sample(model, *inputs, max_length=torch.tensor(limits), seed=1, n=4)
+    for row, limit in enumerate(limits):
+        alone = beam_search(model, *(each[row, None] for each in inputs), max_length=limit, n_best=5)
         assert [h.pieces for h in together[row]] == [h.pieces for h in alone[0]]
-        assert all(len(h.pieces) < limit if h.ended else len(h.pieces) == limit for h in together[row])
+        for hypothesis in together[row] + drawn[row]:
+            length = len(hypothesis.pieces)
+            assert length < limit if hypothesis.ended else length == limit
     assert {h.ended for hypotheses in together for h in hypotheses} == {True, False}
-    drawn = sample(model, batch.source, batch.source_lengths, max_length=limits, seed=1, n=4)
-    for hypotheses, limit in zip(drawn, limits.tolist(), strict=True):
-        assert all(len(h.pieces) < limit if h.ended else len(h.pieces) == limit for h in hypotheses)
 
 
 def test_forced_decoding_is_the_same_in_a_batch_one_by_one_and_in_chunks(model, batch, monkeypatch):
