@@ -148,6 +148,76 @@ def baseline(
     console.print(f"Baseline: {file}", highlight=False, soft_wrap=True, markup=False)
 
 
+@app.command()
+def translate(
+    run: RunFolder,
+    to: Annotated[str | None, typer.Option(metavar="LANG", help="Target language.")] = None,
+    source: Annotated[str | None, typer.Option("--from", metavar="LANG", help="Source language.")] = None,
+    input_file: Annotated[
+        Path | None, typer.Option("--input", metavar="FILE", help="Text or .gz; default: stdin.")
+    ] = None,
+    output: Annotated[Path | None, typer.Option(metavar="FILE", help="Text or .gz; default: stdout.")] = None,
+    beam: Annotated[int, typer.Option(help="Width of the search; 1: greedy.")] = 5,
+    length_penalty: Annotated[float, typer.Option(help="Scores are divided by length to this power.")] = 1.0,
+    max_length: Annotated[int, typer.Option(help="Most pieces in a translation.")] = 200,
+    max_ratio: Annotated[float | None, typer.Option(help="Most pieces for each piece of the source.")] = None,
+    n_best: Annotated[int, typer.Option(help="Translations of each sentence.")] = 1,
+    form: Annotated[
+        Literal["text", "tsv", "jsonl"], typer.Option("--format", help="tsv, jsonl: with scores.")
+    ] = "text",
+    engine: Annotated[Literal["torch", "ctranslate2"], typer.Option(help="What does the work.")] = "torch",
+    which: Annotated[str, typer.Option(help="Checkpoint: best, last, average, or a number of updates.")] = "best",
+    device: Annotated[Literal["auto", "cpu", "cuda"], typer.Option(help="What to compute on.")] = "auto",
+    force: Annotated[bool, typer.Option("--force", help="Also in a direction it was not trained on.")] = False,
+) -> None:
+    """Translate lines of text, in their order."""
+    from evenglot.evaluation.engines import SearchOptions
+    from evenglot.evaluation.files import translate_lines
+    from evenglot.evaluation.translate import load
+    from evenglot.progress import Bars
+
+    options = SearchOptions(beam, length_penalty, max_length, max_ratio, n_best)
+    translator = load(run, which=which, device=device, engine=engine)
+    direction = translator.direction(to, source, force=force)
+    translate_lines(translator, direction, options, input_file, output, form, Bars())
+
+
+@app.command()
+def score(
+    run: RunFolder,
+    split: Annotated[Literal["test", "valid", "valid_full"], typer.Option(help="Which held-out text.")] = "test",
+    beam: Annotated[int, typer.Option(help="Width of the search; 1: greedy.")] = 5,
+    hypotheses: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Score these translations (por-en.en, ...) instead.")
+    ] = None,
+    engine: Annotated[Literal["torch", "ctranslate2"], typer.Option(help="What does the work.")] = "torch",
+    which: Annotated[str, typer.Option(help="Checkpoint: best, last, average, or a number of updates.")] = "best",
+    tokenize: Annotated[str, typer.Option(help="sacreBLEU's tokeniser for BLEU.")] = "13a",
+    comet: Annotated[str | None, typer.Option(metavar="COMMAND", help="`comet-score` of another environment.")] = None,
+    device: Annotated[Literal["auto", "cpu", "cuda"], typer.Option(help="What to compute on.")] = "auto",
+) -> None:
+    """Translate and score a held-out set of every direction: BLEU and chrF++."""
+    from evenglot.evaluation.engines import SearchOptions
+    from evenglot.evaluation.score import score_split, translate_split, write_scores
+    from evenglot.evaluation.translate import load
+    from evenglot.progress import Bars
+    from evenglot.report.score_tables import score_summary, score_table
+    from evenglot.training.run import Run, open_prepared
+
+    home = Run(run)
+    store = open_prepared(home.config())
+    folder = hypotheses or home.folder / "hypotheses" / split
+    if hypotheses is None:
+        translator = load(run, which=which, device=device, engine=engine)
+        translate_split(translator, store, split, SearchOptions(beam), folder, Bars())
+    scores = score_split(store, split, folder, tokenize=tokenize, comet=comet)
+    file = write_scores(home, scores)
+    console = Console()
+    console.print(score_table(scores, store.sizes))
+    console.print(score_summary(scores), highlight=False)
+    console.print(f"Scores: {file}", highlight=False, soft_wrap=True, markup=False)
+
+
 def _print_warnings(console: Console, warnings: list[str]) -> None:
     for warning in warnings:
         console.print("warning", style="yellow", end=" ")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -104,6 +105,9 @@ class Display:
             yield
         except (OSError, SystemExit):
             self._closed = self.console.quiet = True
+            if self.console.file in (sys.stderr, sys.__stderr__):
+                # What is still buffered for it would make Python fail at exit, after a run that went well.
+                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
 
     @property
     def _is_live(self) -> bool:
