@@ -23,6 +23,7 @@ app = typer.Typer(
 )
 
 ConfigFile = Annotated[Path, typer.Argument(metavar="CONFIG", help="A YAML file; `evenglot example` prints one.")]
+EngineOption = Literal["torch", "ctranslate2", "ctranslate2-int8"]
 RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run that `evenglot train` made.")]
 Overrides = Annotated[
     list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Override a key: a.b=c. Can be repeated.")
@@ -165,7 +166,7 @@ def translate(
     form: Annotated[
         Literal["text", "tsv", "jsonl"], typer.Option("--format", help="tsv, jsonl: with scores.")
     ] = "text",
-    engine: Annotated[Literal["torch", "ctranslate2"], typer.Option(help="What does the work.")] = "torch",
+    engine: Annotated[EngineOption, typer.Option(help="What does the work.")] = "torch",
     which: Annotated[str, typer.Option(help="Checkpoint: best, last, average, or a number of updates.")] = "best",
     device: Annotated[Literal["auto", "cpu", "cuda"], typer.Option(help="What to compute on.")] = "auto",
     force: Annotated[bool, typer.Option("--force", help="Also in a direction it was not trained on.")] = False,
@@ -190,7 +191,7 @@ def score(
     hypotheses: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Score these translations (por-en.en, ...) instead.")
     ] = None,
-    engine: Annotated[Literal["torch", "ctranslate2"], typer.Option(help="What does the work.")] = "torch",
+    engine: Annotated[EngineOption, typer.Option(help="What does the work.")] = "torch",
     which: Annotated[str, typer.Option(help="Checkpoint: best, last, average, or a number of updates.")] = "best",
     tokenize: Annotated[str, typer.Option(help="sacreBLEU's tokeniser for BLEU.")] = "13a",
     comet: Annotated[str | None, typer.Option(metavar="COMMAND", help="`comet-score` of another environment.")] = None,
@@ -216,6 +217,45 @@ def score(
     console.print(score_table(scores, store.sizes))
     console.print(score_summary(scores), highlight=False)
     console.print(f"Scores: {file}", highlight=False, soft_wrap=True, markup=False)
+
+
+@app.command()
+def export(
+    run: RunFolder,
+    to: Annotated[Literal["huggingface", "ctranslate2"], typer.Option(help="For whom.")],
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder to write.")],
+    int8: Annotated[
+        bool, typer.Option("--int8", help="CTranslate2 with weights of 8 bits: smaller and faster.")
+    ] = False,
+) -> None:
+    """Write the model in another library's format, and compare both on real sentences first."""
+    from evenglot.training.run import Run
+
+    if to == "huggingface":
+        if int8:
+            raise ValueError("--int8: only for ctranslate2")
+        from evenglot.export import huggingface
+
+        typer.echo(str(huggingface.export(Run(run), out)))
+    else:
+        from evenglot.export import ctranslate2
+
+        typer.echo(str(ctranslate2.export(Run(run), out, "int8" if int8 else "float32")))
+
+
+@app.command()
+def serve(
+    run: RunFolder,
+    port: Annotated[int, typer.Option(help="Where to listen.", min=0, max=65535)] = 8080,
+    host: Annotated[str, typer.Option(help="Other than 127.0.0.1, others can reach it.")] = "127.0.0.1",
+    name: Annotated[list[str] | None, typer.Option(help="Another name it is called by, as behind a proxy.")] = None,
+    engine: Annotated[EngineOption, typer.Option(help="What does the work.")] = "torch",
+    which: Annotated[str, typer.Option(help="Checkpoint: best, last, average, or a number of updates.")] = "best",
+) -> None:
+    """A page and a JSON API to try a model, on this machine."""
+    from evenglot.serve import serve as serve_model
+
+    serve_model(run, host=host, port=port, names=tuple(name or ()), engine=engine, which=which)
 
 
 def _print_warnings(console: Console, warnings: list[str]) -> None:

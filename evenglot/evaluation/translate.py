@@ -19,7 +19,7 @@ import torch
 from evenglot.corpus.store import SIDES
 from evenglot.corpus.vocabulary import EOS, UNK
 from evenglot.directions import Direction, Side, check_code, tag, tag_kind
-from evenglot.evaluation.engines import Engine, SearchOptions, TorchEngine
+from evenglot.evaluation.engines import CTranslate2Engine, Engine, SearchOptions, TorchEngine
 from evenglot.training import checkpoint
 from evenglot.training.checkpoint import Checkpoint
 from evenglot.training.run import Run, RunError, load_model
@@ -27,6 +27,7 @@ from evenglot.training.run import Run, RunError, load_model
 BATCH_PIECES = 4096  # of source, beams not counted
 WINDOW = 5000  # sentences sorted together by length: so much of a stream is read ahead
 
+EngineName = Literal["torch", "ctranslate2", "ctranslate2-int8"]
 Warn = Callable[[str], object]
 
 
@@ -139,7 +140,7 @@ def load(
     *,
     which: str = "best",
     device: Literal["auto", "cpu", "cuda"] = "auto",
-    engine: Literal["torch", "ctranslate2"] = "torch",
+    engine: EngineName = "torch",
 ) -> Translator:
     """The model of a run, ready to translate. `which`: best, last, average, or the number of updates."""
     home = Run(Path(run))
@@ -149,8 +150,14 @@ def load(
         sentencepiece.SentencePieceProcessor(model_file=str(home.vocabulary / f"{side}.model")) for side in SIDES
     )
     model = load_model(chosen)
-    on = "cuda" if torch.cuda.is_available() else "cpu"
-    working = TorchEngine(model, torch.device(on if device == "auto" else device))
+    working: Engine
+    if engine == "torch":
+        on = "cuda" if torch.cuda.is_available() else "cpu"
+        working = TorchEngine(model, torch.device(on if device == "auto" else device))
+    else:
+        from evenglot.export.ctranslate2 import converted
+
+        working = CTranslate2Engine(converted(home, chosen, model, "int8" if engine.endswith("int8") else "float32"))
     return Translator(working, source, target, config.data.directions, model.shape.max_positions)
 
 

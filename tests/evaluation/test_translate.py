@@ -9,7 +9,7 @@ from evenglot.evaluation import translate as module
 from evenglot.evaluation.engines import SearchOptions
 from evenglot.evaluation.translate import Translator, load
 from evenglot.training.run import RunError
-from tests.training.conftest import WORDS, cipher
+from tests.tasks import WORDS, cipher
 
 SENTENCES = [" ".join(np.random.default_rng(seed).choice(WORDS, 2 + seed % 5)) for seed in range(24)]
 
@@ -122,3 +122,14 @@ def test_checkpoints_can_be_chosen(run, translator):
 def test_a_folder_that_is_no_run(tmp_path):
     with pytest.raises(RunError, match="not a run"):
         load(tmp_path)
+
+
+@pytest.mark.parametrize("engine", ["ctranslate2", "ctranslate2-int8"])
+def test_another_engine_says_the_same_and_is_made_once(run, translator, engine):
+    other = load(run, engine=engine)
+    mine, theirs = (each.translate(foreign("aa"), source="aa") for each in (translator, other))
+    assert sum(a == b for a, b in zip(mine, theirs, strict=True)) >= (24 if engine == "ctranslate2" else 18)
+    (folder,) = (run / "ctranslate2").glob(f"{'int8' if engine.endswith('int8') else 'float32'}-*")
+    made = folder.stat().st_mtime_ns
+    load(run, engine=engine)
+    assert folder.stat().st_mtime_ns == made

@@ -1,4 +1,7 @@
-"""A small multilingual task on which a model can be trained in seconds: three ciphers of one language."""
+"""A small multilingual task on which a model can be trained in seconds: three ciphers of one language.
+
+The fixtures are for all tests (conftest.py has them); what is heavy is imported when one is used.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +12,6 @@ import numpy as np
 import pytest
 
 from evenglot.config import Config, load_config
-from evenglot.corpus.prepare import prepare
-from evenglot.progress import Bars
 
 SIZES = {"aa": 600, "bb": 150, "cc": 50}  # training pairs; every language writes English words with letters of its own
 HELD_OUT = 30
@@ -53,6 +54,9 @@ def write_corpora(folder: Path) -> None:
 @pytest.fixture(scope="session")
 def conf(tmp_path_factory) -> Path:
     """A config file whose store is prepared."""
+    from evenglot.corpus.prepare import prepare
+    from evenglot.progress import Bars
+
     folder = tmp_path_factory.mktemp("task")
     write_corpora(folder)
     file = folder / "conf.yaml"
@@ -73,3 +77,22 @@ def configure(conf):
         return load_config(conf, overrides, check_files=False)
 
     return made
+
+
+@pytest.fixture(scope="session")
+def run(conf, tmp_path_factory) -> Path:
+    """The folder of a run, long enough for the model to have learnt something."""
+    from evenglot.training.train import train
+
+    folder = tmp_path_factory.mktemp("runs") / "run"
+    overrides = ["train.updates=260", "model.dropout=0.0", "balance.strategy=uniform"]
+    train(load_config(conf, overrides, check_files=False), folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def translator(run):
+    """That model."""
+    from evenglot.evaluation.translate import load
+
+    return load(run)

@@ -1,0 +1,489 @@
+"""A run's best model as a folder that Hugging Face's transformers loads without any code of ours.
+
+The model is an MBart, which has our shape: pre-norm, normed embeddings, a norm at the end of both stacks. What differs
+is made up for in the weights: our sinusoids stand in MBart's table of positions, and a bias in the output layer rules
+out padding. The tokenizer is Marian's, which has a SentencePiece model for each side and knows tags such as '>>por<<'.
+
+Config files are written here, and not by transformers, so that they are the same with every version of it.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import shutil
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.metadata import version
+from itertools import chain, zip_longest
+from pathlib import Path
+from typing import Any
+
+import sentencepiece
+import torch
+import yaml
+from safetensors.torch import save_file
+from torch import Tensor
+
+from evenglot import __version__
+from evenglot.config import Config
+from evenglot.corpus.artefacts import DamagedError
+from evenglot.corpus.store import open_store
+from evenglot.directions import Direction, tag, tag_kind
+from evenglot.files import finished_folder, write_json
+from evenglot.model.search import greedy
+from evenglot.model.transformer import END, PAD, Shape, Transformer
+from evenglot.training.checkpoint import fingerprint
+from evenglot.training.log import read_log
+from evenglot.training.run import Run, load_model
+
+SAMPLE = 50  # sentences on which both are compared
+BATCH = 10  # of them at a time: logits of a large vocabulary take memory
+LONGEST = 200  # pieces of a translation in the comparison
+IDENTICAL = 0.99  # share of translations that must be the same
+TOLERANCE = 1e-4  # how far logits may be apart
+RULED_OUT = -1e4  # a bias no logit makes up for; minus infinity would be no number in half precision
+
+MARKER = "evenglot.json"  # the sign that a folder is ours to replace
+VOCABULARIES = {"source": ("source.spm", "vocab.json"), "target": ("target.spm", "target_vocab.json")}
+WRITTEN = {
+    *("config.json", "generation_config.json", "model.safetensors", "tokenizer_config.json", "README.md", MARKER),
+    *chain(*VOCABULARIES.values()),
+}
+
+
+@dataclass(frozen=True)
+class Report:
+    """What came of an export. With no sentences, nothing was compared."""
+
+    folder: Path
+    sentences: int  # of validation text that both models translated
+    identical: int  # translations that were the same, piece by piece
+    logit_difference: float  # the largest
+
+    def __str__(self) -> str:
+        if not self.sentences:
+            return f"{self.folder}: written; nothing was compared, as the run's store has no validation text any more"
+        return (
+            f"{self.folder}: {self.identical} of {self.sentences} greedy translations are identical; "
+            f"logits differ by at most {self.logit_difference:.1e}"
+        )
+
+
+def export(run: Run, folder: Path) -> Report:
+    """Write the best model of a run for Hugging Face, and compare both on validation sentences of the run's store.
+
+    ValueError, and nothing is written, if they differ, or if the folder has anything in it that no export wrote.
+    """
+    transformers = _transformers()
+    folder = Path(folder).resolve()
+    _refuse_other_content(folder)
+    config, checkpoint = run.config(), run.best()
+    model = load_model(checkpoint).float()
+    with finished_folder(folder) as unfinished:
+        _write_model(model, unfinished)
+        _write_tokenizer(run, model.shape.max_positions, unfinished)
+        with _quiet(transformers):
+            sentences = _validation_sentences(config, run, model.shape.max_positions)
+            report = _compare(_Exported.load(transformers, unfinished), model, sentences, folder)
+        (unfinished / "README.md").write_text(_card(run, config, report), encoding="utf-8")
+        about = {"evenglot": __version__, "weights": fingerprint(checkpoint), "step": checkpoint.step}
+        write_json(unfinished / MARKER, about)
+    return report
+
+
+def _transformers() -> Any:
+    """The package; it takes seconds to import, so only where it is needed."""
+    try:
+        return importlib.import_module("transformers")
+    except ModuleNotFoundError as error:
+        if error.name != "transformers":
+            raise
+        raise ValueError('transformers is not installed: pip install "evenglot[hf]"') from error
+
+
+def _refuse_other_content(folder: Path) -> None:
+    """An older export is replaced, and an empty folder; nothing else."""
+    if not folder.exists():
+        return
+    names = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
+    if not folder.is_dir() or (names and MARKER not in names):
+        raise ValueError(f"{folder}: exists, and is no export; choose another folder with --out")
+    if others := sorted(names - WRITTEN):
+        raise ValueError(f"{folder}: has files that no export wrote ({others[0]}, ...); choose another with --out")
+
+
+@contextmanager
+def _quiet(transformers: Any) -> Iterator[None]:
+    """Without the bars and good advice of transformers (to install sacremoses, which is not used)."""
+    logging = transformers.utils.logging
+    verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.set_verbosity(verbosity)
+        if bars:
+            logging.enable_progress_bar()
+
+
+# ------------------------------------------------------------------------------------------------------- the model
+
+POSITION_OFFSET = 2  # MBart's position 0 is row 2 of its table
+STACK_PARTS = {"embedding_norm": "layernorm_embedding", "final_norm": "layer_norm"}
+LAYER_PARTS = {
+    "self_attention_norm": ["self_attn_layer_norm"],
+    "self_attention.qkv": ["self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"],
+    "self_attention.output": ["self_attn.out_proj"],
+    "cross_attention_norm": ["encoder_attn_layer_norm"],
+    "cross_attention.query": ["encoder_attn.q_proj"],
+    "cross_attention.kv": ["encoder_attn.k_proj", "encoder_attn.v_proj"],
+    "cross_attention.output": ["encoder_attn.out_proj"],
+    "feed_forward_norm": ["final_layer_norm"],
+    "feed_forward.expand": ["fc1"],
+    "feed_forward.contract": ["fc2"],
+}
+
+
+def _write_model(model: Transformer, folder: Path) -> None:
+    write_json(folder / "config.json", _model_config(model.shape))
+    write_json(folder / "generation_config.json", _generation_config(model.shape))
+    save_file(mbart_weights(model), folder / "model.safetensors", {"format": "pt"})
+
+
+def _model_config(shape: Shape) -> dict[str, Any]:
+    return {
+        "architectures": ["MBartForConditionalGeneration"],
+        "model_type": "mbart",
+        "is_encoder_decoder": True,
+        "vocab_size": max(shape.source_pieces, shape.target_pieces),
+        "d_model": shape.dim,
+        "encoder_layers": shape.encoder_layers,
+        "decoder_layers": shape.decoder_layers,
+        "encoder_ffn_dim": shape.ffn,
+        "decoder_ffn_dim": shape.ffn,
+        "encoder_attention_heads": shape.heads,
+        "decoder_attention_heads": shape.heads,
+        "max_position_embeddings": shape.max_positions,
+        "dropout": shape.dropout,
+        "attention_dropout": shape.attention_dropout,
+        "activation_dropout": shape.activation_dropout,
+        "activation_function": "relu",
+        "scale_embedding": True,
+        "tie_word_embeddings": shape.share_embeddings,
+        "bos_token_id": None,
+        "eos_token_id": END,
+        "pad_token_id": PAD,
+        "decoder_start_token_id": END,
+        "forced_eos_token_id": None,  # MBart's default is a piece of MBart's
+        "dtype": "float32",
+    }
+
+
+def _generation_config(shape: Shape) -> dict[str, Any]:
+    """To search as our own beam search does, by default."""
+    return {
+        "decoder_start_token_id": END,
+        "eos_token_id": END,
+        "pad_token_id": PAD,
+        "num_beams": 5,
+        "length_penalty": 1.0,
+        "early_stopping": True,  # the search is over when five hypotheses are finished
+        "max_length": shape.max_positions + 1,  # the </s> before the first piece counts
+    }
+
+
+def mbart_weights(model: Transformer) -> dict[str, Tensor]:
+    """The weights of the MBart that computes what our model does, by their names there."""
+    shape = model.shape
+    rows = max(shape.source_pieces, shape.target_pieces)  # MBart has one number of pieces for both sides
+    bias = torch.zeros(1, rows)
+    bias[:, PAD] = bias[:, shape.target_pieces :] = RULED_OUT
+    positions = torch.cat([torch.zeros(POSITION_OFFSET, shape.dim), model.positions.cpu()])
+    weights = {"final_logits_bias": bias, **_embeddings(model, rows)}
+    for stack in ("encoder", "decoder"):
+        weights[f"model.{stack}.embed_positions.weight"] = positions
+    for ours, weight in model.state_dict().items():
+        if ours.startswith(("encoder.", "decoder.")):
+            names = _names_in_stack(ours)
+            weights.update(zip(names, weight.chunk(len(names)), strict=True))
+    return {name: weight.detach().cpu().contiguous().clone() for name, weight in weights.items()}  # no shared memory
+
+
+def _embeddings(model: Transformer, rows: int) -> dict[str, Tensor]:
+    """With one embedding for all there is `shared` alone; otherwise it is not used, but has to be there."""
+    target = _padded(model.target_embedding.weight, rows)
+    if model.source_embedding is None:
+        return {"model.shared.weight": target}
+    return {
+        "model.encoder.embed_tokens.weight": _padded(model.source_embedding.weight, rows),
+        "model.decoder.embed_tokens.weight": target,
+        "model.shared.weight": target,
+        "lm_head.weight": target,
+    }
+
+
+def _padded(embedding: Tensor, rows: int) -> Tensor:
+    return torch.nn.functional.pad(embedding, (0, 0, 0, rows - len(embedding)))
+
+
+def _names_in_stack(ours: str) -> list[str]:
+    """The weights of MBart that lie, one above the other, in a weight of our encoder or decoder."""
+    stack, rest = ours.split(".", 1)
+    part, kind = rest.rsplit(".", 1)
+    if part in STACK_PARTS:
+        return [f"model.{stack}.{STACK_PARTS[part]}.{kind}"]
+    _, number, part = part.split(".", 2)
+    return [f"model.{stack}.layers.{number}.{name}.{kind}" for name in LAYER_PARTS[part]]
+
+
+# --------------------------------------------------------------------------------------------------- the tokenizer
+
+
+def _write_tokenizer(run: Run, max_positions: int, folder: Path) -> None:
+    for side, (model_file, pieces_file) in VOCABULARIES.items():
+        shutil.copyfile(run.vocabulary / f"{side}.model", folder / model_file)
+        pieces = _vocabulary(run, side)
+        write_json(folder / pieces_file, {pieces.id_to_piece(number): number for number in range(len(pieces))})
+    about = {
+        "tokenizer_class": "MarianTokenizer",
+        "separate_vocabs": True,  # also if they are the same: then nothing is decoded by the model of the source side
+        "eos_token": "</s>",
+        "unk_token": "<unk>",
+        "pad_token": "<pad>",
+        "model_max_length": max_positions,
+        "split_special_tokens": True,  # '</s>' in a text is text
+        "clean_up_tokenization_spaces": False,  # a space before a comma is the model's
+    }
+    write_json(folder / "tokenizer_config.json", about)
+
+
+def _vocabulary(run: Run, side: str) -> sentencepiece.SentencePieceProcessor:
+    return sentencepiece.SentencePieceProcessor(model_file=str(run.vocabulary / f"{side}.model"))
+
+
+# -------------------------------------------------------------------------------------------------- the comparison
+
+
+@dataclass(frozen=True)
+class _Sentence:
+    tagged: str  # '>>por<< Olá', as a user of transformers writes it
+    ids: list[int]  # as our own model reads it
+
+
+def _validation_sentences(config: Config, run: Run, longest: int) -> list[_Sentence]:
+    """Some of each direction, if the store is still there."""
+    try:
+        store = open_store(Path(config.store.folder), verify=False)
+    except DamagedError:
+        return []
+    pieces = _vocabulary(run, "source")
+    texts = []
+    for direction in config.data.directions:
+        if direction.name in store.directions and "valid" in store.splits(direction.name):
+            name = tag(direction, tag_kind(config.data.directions))
+            lines = store.text(direction.name, "valid", "source")[:SAMPLE]
+            ids = ([pieces.piece_to_id(name), *line, END] for line in pieces.encode(lines))
+            texts.append([_Sentence(f"{name} {line}", each) for line, each in zip(lines, ids, strict=True)])
+    in_turn = chain(*zip_longest(*texts))
+    return [sentence for sentence in in_turn if sentence is not None and len(sentence.ids) <= longest][:SAMPLE]
+
+
+@dataclass(frozen=True, eq=False)
+class _Exported:
+    """What a user of transformers gets."""
+
+    tokenizer: Any
+    model: Any
+
+    @classmethod
+    def load(cls, transformers: Any, folder: Path) -> _Exported:
+        model = transformers.AutoModelForSeq2SeqLM.from_pretrained(folder).eval()
+        return cls(transformers.AutoTokenizer.from_pretrained(folder), model)
+
+    def greedy(self, source: Tensor, mask: Tensor, longest: int) -> list[list[int]]:
+        """As ours: pieces without </s>."""
+        found = self.model.generate(
+            input_ids=source, attention_mask=mask, num_beams=1, do_sample=False, max_length=longest + 1
+        )
+        lines = (line[1:] for line in found.tolist())  # the first is the </s> it starts with
+        return [line[: line.index(END)] if END in line else line for line in lines]
+
+    def logits(self, source: Tensor, mask: Tensor, seen: Tensor) -> Tensor:
+        """Of all pieces after each of the pieces seen."""
+        logits: Tensor = self.model(input_ids=source, attention_mask=mask, decoder_input_ids=seen).logits
+        return logits
+
+
+def _compare(exported: _Exported, model: Transformer, sentences: Sequence[_Sentence], folder: Path) -> Report:
+    """ValueError if the two are not one model."""
+    for sentence in sentences:
+        if exported.tokenizer(sentence.tagged)["input_ids"] != sentence.ids:
+            raise ValueError(f"{folder}: not written: its tokenizer reads {sentence.tagged!r} differently")
+    identical, difference = 0, 0.0
+    for first in range(0, len(sentences), BATCH):
+        same, apart = _compare_batch(exported, model, [sentence.ids for sentence in sentences[first : first + BATCH]])
+        identical, difference = identical + same, max(difference, apart)
+    report = Report(folder, len(sentences), identical, difference)
+    if identical < IDENTICAL * len(sentences) or not difference <= TOLERANCE:
+        raise ValueError(f"not written, as the exported model is not the same: {report}")
+    return report
+
+
+@torch.inference_mode()
+def _compare_batch(exported: _Exported, model: Transformer, sources: list[list[int]]) -> tuple[int, float]:
+    """How many greedy translations are identical, and by how much logits differ along ours."""
+    lengths = torch.tensor([len(ids) for ids in sources])
+    source = _rectangle(sources)
+    mask = (source != PAD).long()
+    longest = min(LONGEST, model.shape.max_positions)
+    ours = greedy(model, source, lengths, longest)
+    theirs = exported.greedy(source, mask, longest)
+    seen = _rectangle([[END, *pieces][:longest] for pieces in ours])
+    expected = model.decode(seen, model.encode(source, lengths)) @ model.output_embedding.T
+    apart = (exported.logits(source, mask, seen)[:, :, : expected.size(2)] - expected).abs()
+    apart[:, :, PAD] = 0  # ruled out there by its bias, and in our search
+    same = sum(left == right for left, right in zip(ours, theirs, strict=True))
+    return same, float(apart[seen != PAD].max())
+
+
+def _rectangle(sentences: Sequence[Sequence[int]]) -> Tensor:
+    return torch.tensor(list(zip(*zip_longest(*sentences, fillvalue=PAD), strict=True)))
+
+
+# -------------------------------------------------------------------------------------------------- the model card
+
+CARD = """\
+---
+{front_matter}---
+# {name}
+
+One translation model for {count}, trained with evenglot.
+
+## Use
+
+    from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(FOLDER)
+    model = AutoModelForSeq2SeqLM.from_pretrained(FOLDER)
+    batch = tokenizer(["{tag} ..."], return_tensors="pt", padding=True, truncation=True)
+    print(tokenizer.batch_decode(model.generate(**batch), skip_special_tokens=True))
+
+Every sentence begins with a tag that names its {side} language: {tags}. Text in which there is nothing is better not
+translated. A sentence has up to {positions} pieces.
+
+## Training
+
+{training}
+
+Strategy of balancing: {strategy}. Made with {versions}.
+
+## Scores
+
+{scores}
+
+## Check
+
+{check}
+"""
+
+
+def _card(run: Run, config: Config, report: Report) -> str:
+    """README.md of the folder, as the Hugging Face Hub shows it."""
+    directions = config.data.directions
+    tags = list(dict.fromkeys(tag(direction, tag_kind(directions)) for direction in directions))
+    packages = ("torch", "transformers", "sentencepiece")
+    versions = [f"evenglot {__version__}", *(f"{name} {version(name)}" for name in packages)]
+    return CARD.format(
+        front_matter=_front_matter(directions),
+        name=run.folder.resolve().name,
+        count="one direction" if len(directions) == 1 else f"{len(directions)} directions",
+        side=tag_kind(directions),
+        tag=tags[0],
+        tags=", ".join(f"`{each}`" for each in tags),
+        positions=config.model.max_positions,
+        training=_training_table(run, directions),
+        strategy=_strategy(config),
+        versions=", ".join(versions),
+        scores=_score_table(run),
+        check=_check_sentence(report),
+    )
+
+
+def _front_matter(directions: Sequence[Direction]) -> str:
+    """For the Hub, which wants languages without script or country: 'zh', not 'zh_Hans'."""
+    codes = chain(*((direction.src, direction.tgt) for direction in directions))
+    about = {
+        "language": sorted({code.split("_")[0].lower() for code in codes}),
+        "library_name": "transformers",
+        "pipeline_tag": "translation",
+        "tags": ["translation", "multilingual", "evenglot"],
+    }
+    return yaml.safe_dump(about, sort_keys=False)
+
+
+def _training_table(run: Run, directions: Sequence[Direction]) -> str:
+    """Sizes are those in the log, of when the run began; the store may have changed since."""
+    events = read_log(run.log_file) if run.log_file.exists() else []
+    sizes: dict[str, Any] = {}
+    for event in events:
+        if event["event"] == "config":
+            sizes = {name: row["pairs"] for name, row in event["directions"].items()}
+    rows = [
+        [direction.name, f"`{tag(direction, tag_kind(directions))}`", _number(sizes.get(direction.name))]
+        for direction in directions
+    ]
+    return _table(["direction", "tag", "sentence pairs"], rows)
+
+
+def _number(pairs: int | None) -> str:
+    return "unknown" if pairs is None else f"{pairs:,}"
+
+
+def _strategy(config: Config) -> str:
+    """With its options; of files the name alone, as folders are nobody's business."""
+    options = {
+        key: Path(value).name if isinstance(value, str) else value for key, value in config.balance.options.items()
+    }
+    told = ", ".join(f"{key} {value}" for key, value in options.items() if value is not None)
+    return f"`{config.balance.strategy}`" + (f" ({told})" if told else "")
+
+
+def _score_table(run: Run) -> str:
+    file = run.folder / "scores.json"
+    if not file.exists():
+        return "None yet: `evenglot score` computes them."
+    try:
+        scores = json.loads(file.read_text(encoding="utf-8"))
+        rows = [[name, *_two(row), str(row["lines"])] for name, row in scores["directions"].items()]
+        rows.append(["mean", *_two(scores["macro"]), ""])
+        worst, signature = scores["worst"], scores["signature"]
+        told = [f"BLEU: `{signature['bleu']}`", f"chrF++: `{signature['chrf']}`", f"Worst: {worst['direction']}"]
+        title = f"On the split `{scores['split']}`:"
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"{file}: not as `evenglot score` writes it; run that again, or remove the file") from error
+    table = _table(["direction", "BLEU", "chrF++", "sentences"], rows)
+    return "\n\n".join([title, table, ". ".join(told) + "."])
+
+
+def _two(row: Mapping[str, float]) -> list[str]:
+    return [f"{row['bleu']:.2f}", f"{row['chrf']:.2f}"]
+
+
+def _table(heading: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [heading, ["---"] * len(heading), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _check_sentence(report: Report) -> str:
+    if not report.sentences:
+        return "This folder was not compared with the model it was made of: there was no validation text."
+    return (
+        f"Compared with the model it was made of, on {report.sentences} validation sentences: {report.identical} "
+        f"greedy translations are identical, and logits differ by at most {report.logit_difference:.1e}."
+    )

@@ -1,0 +1,444 @@
+"""CTranslate2 says what torch says: random models, trained ones, and a folder that needs nothing of ours."""
+
+import dataclasses
+import json
+import shutil
+import subprocess
+import sys
+
+import pytest
+import sacrebleu
+import sentencepiece
+import torch
+
+from evenglot.config import load_config
+from evenglot.corpus.prepare import prepare
+from evenglot.corpus.vocabulary import train_vocabulary
+from evenglot.export import ctranslate2 as exporting
+from evenglot.export.ctranslate2 import CTranslate2Engine, Report, compare, convert, export
+from evenglot.model.search import beam_search
+from evenglot.model.transformer import END, PAD
+from evenglot.progress import Bars
+from evenglot.training.run import Run, RunError, load_model
+from evenglot.training.train import train
+from tests.model.cases import padded, small_model
+from tests.tasks import CONFIG, write_corpora
+
+TO_ENGLISH = CONFIG
+FROM_ENGLISH = CONFIG.replace("{from: [aa, bb, cc], to: en}", "{from: en, to: [aa, bb, cc]}").replace(
+    "vocabulary: {size_shared: 60, size_other: 90", "vocabulary: {kind: joint, size_joint: 120"
+)
+FILES = {
+    "README.md",
+    "config.json",
+    "evenglot.json",
+    "model.bin",
+    "source.model",
+    "source_vocabulary.json",
+    "target.model",
+    "target_vocabulary.json",
+    "translate.py",
+}
+
+
+@pytest.fixture(autouse=True, scope="module")
+def one_thread():
+    """For models as small as these, more only wait for each other."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def trained(folder, config):
+    write_corpora(folder)
+    (folder / "conf.yaml").write_text(config)
+    prepare(load_config(folder / "conf.yaml"), Bars())
+    train(load_config(folder / "conf.yaml", ["train.updates=150"], check_files=False), folder / "run")
+    return Run(folder / "run")
+
+
+@pytest.fixture(scope="session")
+def to_english(tmp_path_factory):
+    """A run with two vocabularies, and tags that name the source language."""
+    return trained(tmp_path_factory.mktemp("to_english"), TO_ENGLISH)
+
+
+@pytest.fixture(scope="session")
+def from_english(tmp_path_factory):
+    """A run with one vocabulary, and tags that name the target language."""
+    return trained(tmp_path_factory.mktemp("from_english"), FROM_ENGLISH)
+
+
+@pytest.fixture(scope="session")
+def exported(to_english, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("exported") / "model"
+    export(to_english, folder)
+    return folder
+
+
+def vocabularies(run):
+    return [
+        sentencepiece.SentencePieceProcessor(model_file=str(run.vocabulary / f"{side}.model"))
+        for side in ("source", "target")
+    ]
+
+
+def without_store(run, folder):
+    """A copy of the run in a place from which its store cannot be seen."""
+    shutil.copytree(run.folder, folder)
+    lines = Run(folder).config_file.read_text().replace(run.config().store.folder, str(folder / "nowhere"))
+    Run(folder).config_file.write_text(lines)
+    return Run(folder)
+
+
+# ------------------------------------------------------------------------------------------------ random models
+
+
+@pytest.fixture(scope="session", params=["separate", "joint"])
+def random_model(request, to_english, tmp_path_factory):
+    """A model with random weights, and the engine made of it."""
+    shared = request.param == "joint"
+    source, target = vocabularies(to_english)
+    target = source if shared else target
+    pieces = {"source_pieces": len(source), "target_pieces": len(target), "share_embeddings": shared}
+    model = small_model(seed=4, **pieces)
+    with torch.no_grad():
+        model.target_embedding.weight[END] *= 3  # so that some translations end, and some are cut
+    return model, engine_of(model, source, target, tmp_path_factory.mktemp("random"))
+
+
+def engine_of(model, source, target, folder, quantization=None):
+    convert(model, *([v.id_to_piece(i) for i in range(len(v))] for v in (source, target)), folder, quantization)
+    for side, vocabulary in {"source": source, "target": target}.items():
+        (folder / f"{side}.model").write_bytes(vocabulary.serialized_model_proto())
+    about = {"format": "ctranslate2", "max_positions": model.shape.max_positions}
+    (folder / "evenglot.json").write_text(json.dumps(about))
+    return CTranslate2Engine(folder, threads=1)
+
+
+def random_sources(model, number, seed=1):
+    generator = torch.Generator().manual_seed(seed)
+    lengths = torch.randint(1, 25, (number,), generator=generator).tolist()
+    return [
+        [*torch.randint(PAD + 1, model.shape.source_pieces, (n,), generator=generator).tolist(), END] for n in lengths
+    ]
+
+
+def with_torch(model, sources, **options):
+    return beam_search(model, *padded(sources), **options)
+
+
+def test_random_models_give_the_same_translations_and_scores(random_model):
+    model, engine = random_model
+    sources = random_sources(model, 200)
+    limits = [40] * len(sources)
+    ours = [best[0] for best in with_torch(model, sources, max_length=40)]
+    found = engine.translate(sources, beam=5, length_penalty=1.0, max_length=limits, n_best=1)
+    theirs = [best[0] for best in found]
+    same = [(mine, other) for mine, other in zip(ours, theirs, strict=True) if mine.pieces == other.pieces]
+    assert len(same) >= 198
+    assert len({mine.ended for mine in ours}) == 2
+    for mine, other in same:
+        assert other.score == pytest.approx(mine.score, abs=1e-4)
+        assert other.log_probability == pytest.approx(mine.log_probability, abs=1e-3)
+        assert other.ended == mine.ended
+
+
+@pytest.mark.parametrize(("beam", "n_best", "penalty"), [(1, 1, 1.0), (1, 1, 0.6), (4, 4, 0.6), (5, 2, 0.0)])
+def test_other_searches_agree_too_and_each_sentence_has_its_own_limit(random_model, beam, n_best, penalty):
+    model, engine = random_model
+    sources = random_sources(model, 60, seed=2)
+    limits = [(1, 9, 30, 1000)[i % 4] for i in range(len(sources))]  # the last: more than the model has positions
+    options = {"beam": beam, "length_penalty": penalty, "n_best": n_best}
+    ours = with_torch(model, sources, max_length=torch.tensor(limits), **options)
+    theirs = engine.translate(sources, max_length=limits, **options)
+    same = [mine for mine, other in zip(ours, theirs, strict=True) if pieces_of(mine) == pieces_of(other)]
+    assert len(same) >= 59
+    assert not all(best[0].ended for best in ours)
+    assert all(len(best[0].pieces) <= limit for best, limit in zip(theirs, limits, strict=True))
+
+
+def pieces_of(hypotheses):
+    return [hypothesis.pieces for hypothesis in hypotheses]
+
+
+def test_translations_keep_their_order_whatever_the_batch(random_model):
+    model, engine = random_model
+    sources = random_sources(model, 70, seed=3)
+    options = {"beam": 2, "length_penalty": 1.0, "n_best": 1}
+    together = engine.translate(sources, max_length=[12 + i % 2 for i in range(70)], **options)
+    alone = [engine.translate([s], max_length=[12 + i % 2], **options)[0] for i, s in enumerate(sources)]
+    assert sum(pieces_of(a) == pieces_of(b) for a, b in zip(together, alone, strict=True)) >= 69
+
+
+def test_nothing_in_nothing_out(random_model):
+    assert random_model[1].translate([], beam=5, length_penalty=1.0, max_length=[], n_best=1) == []
+
+
+@pytest.mark.parametrize(
+    ("length", "limits", "message"),
+    [
+        (65, [9], "source: 65 pieces are more than the model's 64 positions"),
+        (5, [0], "max_length: expected at least 1, got 0"),
+        (5, [9, 9], "max_length: expected one for each of 1 sentences, got 2"),
+    ],
+)
+def test_the_engine_refuses_what_it_cannot_do(random_model, length, limits, message):
+    with pytest.raises(ValueError, match=message):
+        random_model[1].translate([[3] * length], beam=5, length_penalty=1.0, max_length=limits, n_best=1)
+
+
+def test_the_engine_wants_an_export(tmp_path):
+    with pytest.raises(ValueError, match="not an export for CTranslate2"):
+        CTranslate2Engine(tmp_path)
+
+
+def test_conversion_leaves_the_model_as_it_was(to_english, tmp_path):
+    source, target = vocabularies(to_english)
+    model = small_model(source_pieces=len(source), target_pieces=len(target))
+    before = {name: weights.clone() for name, weights in model.state_dict().items()}
+    engine_of(model, source, target, tmp_path, "int8")
+    assert all(torch.equal(weights, before[name]) for name, weights in model.state_dict().items())
+
+
+def test_weights_that_are_shared_are_stored_once(tmp_path):
+    pieces = ["</s>", "<unk>", "<pad>", *(f"p{i}" for i in range(3, 2000))]
+    sizes = []
+    for shared in (False, True):
+        (folder := tmp_path / str(shared)).mkdir()
+        model = small_model(source_pieces=2000, target_pieces=2000, share_embeddings=shared)
+        convert(model, pieces, pieces, folder)
+        assert {path.name for path in folder.iterdir()} == {"model.bin", "config.json", "shared_vocabulary.json"}
+        sizes.append((folder / "model.bin").stat().st_size)
+    assert sizes[0] - sizes[1] == pytest.approx(2000 * 32 * 4, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("pieces", "message"),
+    [
+        (["</s>", "<unk>", "<pad>"], "target pieces: the model has 4, the vocabulary 3"),
+        (["</s>", "<unk>", "<pad>", "<unk>"], "target pieces: some are there twice"),
+        (["<unk>", "</s>", "<pad>", "a"], "target pieces: expected </s> to be number 0, found '<unk>'"),
+    ],
+)
+def test_pieces_that_are_not_those_of_the_model_are_refused(tmp_path, pieces, message):
+    model = small_model(source_pieces=4, target_pieces=4)
+    with pytest.raises(ValueError, match=message):
+        convert(model, ["</s>", "<unk>", "<pad>", "a"], pieces, tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+# ------------------------------------------------------------------------------------------------- a trained run
+
+
+def test_an_export_is_complete_and_compared_with_torch(to_english, tmp_path):
+    report = export(to_english, tmp_path / "model")
+    assert report.compared == 50
+    assert report.identical + report.ties == 50
+    assert report.largest_score_difference < 1e-4
+    assert {path.name for path in (tmp_path / "model").iterdir()} == FILES
+    assert [path.name for path in tmp_path.iterdir()] == ["model"]
+    readme = (tmp_path / "model" / "README.md").read_text()
+    for fact in ("aa-en, bb-en, cc-en", "its source language", "`>>aa<<`, `>>bb<<`, `>>cc<<`", "50 sentences", "run"):
+        assert fact in readme
+
+
+def test_the_other_way_with_one_vocabulary(from_english, tmp_path):
+    report = export(from_english, tmp_path / "model")
+    assert report.identical + report.ties == report.compared == 50
+    assert (tmp_path / "model" / "shared_vocabulary.json").exists()
+    assert "its target language" in (tmp_path / "model" / "README.md").read_text()
+
+
+# torch and evenglot are there in the tests' Python, but whoever uses an export need not have them
+ONLY_CTRANSLATE2 = """
+import runpy, sys
+for name in ("torch", "transformers", "evenglot"):
+    sys.modules[name] = None
+sys.argv = sys.argv[1:]
+runpy.run_path(sys.argv[0], run_name="__main__")
+assert all(sys.modules[name] is None for name in ("torch", "transformers", "evenglot"))
+"""
+
+
+def run_script(folder, *languages, text=""):
+    command = [sys.executable, "-I", "-c", ONLY_CTRANSLATE2, str(folder / "translate.py"), *languages]
+    return subprocess.run(command, input=text.encode(), capture_output=True, cwd="/", timeout=100, check=False)
+
+
+def translations(run, language, sentences):
+    model = load_model(run.best())
+    source, target = vocabularies(run)
+    start = source.piece_to_id(f">>{language}<<")
+    sources = [[start, *source.encode(sentence), END] for sentence in sentences]
+    return target.decode([best[0].pieces for best in with_torch(model, sources)])
+
+
+@pytest.mark.parametrize("way", ["to_english", "from_english"])
+def test_the_script_translates_as_torch_does_without_us(way, request, tmp_path):
+    run = request.getfixturevalue(way)
+    export(run, tmp_path / "model")
+    folder = run.folder.parent
+    name = "test.bb-en.bb" if way == "to_english" else "test.bb-en.en"
+    sentences = [*(folder / name).read_text().splitlines(), ">>aa<< gonas", "</s>", "ελ ☃ gonas"]
+    done = run_script(tmp_path / "model", "bb", text="\n".join([*sentences, "", " \n"]))
+    assert done.returncode == 0, done.stderr.decode()
+    *lines, empty, blank = done.stdout.decode().split("\n")[:-1]
+    assert lines == translations(run, "bb", sentences)
+    assert empty == blank == ""
+
+
+def test_the_run_learnt_to_translate(to_english):
+    """Otherwise equal translations would mean little."""
+    folder = to_english.folder.parent
+    sentences, english = ((folder / f"test.aa-en.{lang}").read_text().splitlines() for lang in ("aa", "en"))
+    assert sacrebleu.corpus_chrf(translations(to_english, "aa", sentences), [english]).score > 60
+
+
+def test_text_that_looks_like_a_tag_is_text(exported, tmp_path):
+    """Only a vocabulary that knows none of its letters would keep it in one piece."""
+    shutil.copytree(exported, tmp_path / "model")
+    vocabulary = train_vocabulary(["αβγ δε", "εδ γβα", "αδ βε γ"], size=20, tags=[">>aa<<", ">>bb<<", ">>cc<<"])
+    (tmp_path / "model" / "source.model").write_bytes(vocabulary)
+    tag, unknown = run_script(tmp_path / "model", "bb", text=">>aa<<\n☃\n").stdout.decode().splitlines()
+    assert tag == unknown
+
+
+def test_the_script_asks_for_a_language_it_knows(exported):
+    for languages in ([], ["fr"]):
+        done = run_script(exported, *languages)
+        assert done.returncode == 1
+        assert "Which source language? One of aa, bb, cc" in done.stderr.decode()
+
+
+@pytest.mark.parametrize("quantization", ["int8", "int16", "float16", "bfloat16"])
+def test_fewer_bits_are_reported_not_refused(to_english, exported, tmp_path, quantization):
+    report = export(to_english, tmp_path / "model", quantization)
+    assert report.compared == 50
+    assert 25 < report.identical + report.ties <= 50
+    assert 0 < report.largest_score_difference < 1
+    sizes = [(folder / "model.bin").stat().st_size for folder in (tmp_path / "model", exported)]
+    assert sizes[0] < 0.75 * sizes[1]  # positions and names of weights stay as they are
+    assert f"weights in {quantization}" in (tmp_path / "model" / "README.md").read_text()
+
+
+def test_without_a_store_the_sentences_given_are_compared(to_english, tmp_path):
+    run = without_store(to_english, tmp_path / "run")
+    lines = (to_english.folder.parent / "test.cc-en.cc").read_text().splitlines()
+    assert export(run, tmp_path / "model", sentences={"cc-en": lines[:7]}).compared == 7
+    report = export(run, tmp_path / "model")
+    assert report == Report()
+    assert str(report).startswith("not compared with torch: there is no store")
+    assert "Not compared with torch" in (tmp_path / "model" / "README.md").read_text()
+    with pytest.raises(ValueError, match=">>fr<<: this model has no such tag"):
+        export(run, tmp_path / "model", sentences={"fr-en": ["bonjour"]})
+
+
+# ---------------------------------------------------------------------------------------------------- comparison
+
+
+class OtherEngine:
+    """Says one piece for another."""
+
+    def __init__(self, engine, piece, other):
+        self.engine, self.changed = engine, {piece: other}
+
+    def translate(self, sources, **options):
+        found = self.engine.translate(sources, **options)
+        return [[self._changed(best) for best in hypotheses] for hypotheses in found]
+
+    def _changed(self, hypothesis):
+        return dataclasses.replace(hypothesis, pieces=[self.changed.get(piece, piece) for piece in hypothesis.pieces])
+
+
+def test_translations_of_the_same_score_are_ties_and_others_are_not(to_english, tmp_path):
+    source, target = vocabularies(to_english)
+    model = small_model(seed=4, source_pieces=len(source), target_pieces=len(target))
+    with torch.no_grad():
+        model.target_embedding.weight[END] *= 4
+    engine = engine_of(model, source, target, tmp_path)
+    sources = random_sources(model, 100)
+    said = [mine[0] for mine in with_torch(model, sources)]
+    ended = [s for s, mine in zip(sources, said, strict=True) if mine.ended and mine.pieces]
+    piece = next(mine.pieces[0] for mine in said if mine.ended and mine.pieces)
+    assert compare(model, engine, ended).identical == len(ended)
+    other = (piece + 1) if piece + 1 < len(target) else piece - 1
+    assert compare(model, OtherEngine(engine, piece, other), ended).different > 0
+    with torch.no_grad():  # two pieces between which no model could decide
+        model.target_embedding.weight[other] = model.target_embedding.weight[piece]
+    engine = engine_of(model, source, target, tmp_path)
+    tied = [s for s, mine in zip(sources, with_torch(model, sources), strict=True) if mine[0].ended]
+    report = compare(model, OtherEngine(engine, piece, other), tied)
+    assert report.ties > 0
+    assert report.different == 0
+
+
+def test_an_export_that_does_something_else_is_not_written(to_english, tmp_path, monkeypatch):
+    export(to_english, tmp_path / "old")
+    before = (tmp_path / "old" / "model.bin").read_bytes()
+    right = exporting._fill_linear
+
+    def wrong(spec, linear):
+        right(spec, linear)
+        spec.bias = spec.bias + 0.3
+
+    monkeypatch.setattr(exporting, "_fill_linear", wrong)
+    for name in ("old", "new"):
+        with pytest.raises(ValueError, match=f"{name}: not written, because CTranslate2 does not do what torch does"):
+            export(to_english, tmp_path / name)
+    assert [path.name for path in tmp_path.iterdir()] == ["old"]
+    assert (tmp_path / "old" / "model.bin").read_bytes() == before
+
+
+# ------------------------------------------------------------------------------------------------------- refused
+
+
+def test_only_an_export_is_written_over(to_english, exported, tmp_path):
+    (tmp_path / "empty").mkdir()
+    shutil.copytree(exported, tmp_path / "old")
+    (tmp_path / "old" / "model.bin").write_bytes(b"")
+    for name in ("empty", "old"):
+        export(to_english, tmp_path / name)
+        assert (tmp_path / name / "model.bin").read_bytes() == (exported / "model.bin").read_bytes()
+    shutil.copytree(exported, tmp_path / "with_more")
+    (tmp_path / "with_more" / "LICENCE").write_text("mine")
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "README.md").write_text("mine")
+    (tmp_path / "file").write_text("mine")
+    for name in ("with_more", "mine", "file"):
+        with pytest.raises(ValueError, match=f"{name}: has something in it that no export wrote; choose another"):
+            export(to_english, tmp_path / name)
+    assert (tmp_path / "with_more" / "LICENCE").read_text() == (tmp_path / "file").read_text() == "mine"
+
+
+def test_a_run_must_have_a_model(to_english, tmp_path):
+    (tmp_path / "run").mkdir()
+    with pytest.raises(RunError, match="not a run"):
+        export(Run(tmp_path / "run"), tmp_path / "model")
+    shutil.copy(to_english.config_file, tmp_path / "run")
+    with pytest.raises(RunError, match="no checkpoint yet"):
+        export(Run(tmp_path / "run"), tmp_path / "model")
+    assert not (tmp_path / "model").exists()
+
+
+def test_unknown_types_are_refused(to_english, tmp_path):
+    with pytest.raises(ValueError, match="expected one of float32, float16, bfloat16, int16, int8, got 'int4'"):
+        export(to_english, tmp_path / "model", "int4")
+
+
+def test_without_the_package_there_is_advice(to_english, tmp_path):
+    program = f"""
+import sys
+sys.modules["ctranslate2"] = None
+from pathlib import Path
+from evenglot.export.ctranslate2 import export
+from evenglot.training.run import Run
+try:
+    export(Run(Path({str(to_english.folder)!r})), Path({str(tmp_path / "model")!r}))
+except ValueError as error:
+    print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=100, check=False)
+    assert done.stdout == 'CTranslate2 is not installed: pip install "evenglot[ct2]"\n', done.stderr
+    assert not (tmp_path / "model").exists()
