@@ -15,6 +15,7 @@ from evenglot.corpus.prepare import prepare
 from evenglot.progress import Bars
 from evenglot.training import checkpoint
 from evenglot.training.train import train
+from tests.tasks import CONFIG, write_corpora
 from tests.training.commands import (
     Command,
     arguments,
@@ -27,7 +28,6 @@ from tests.training.commands import (
     tensors,
     wait_until,
 )
-from tests.training.conftest import CONFIG, write_corpora
 
 SHORT = overrides(train={"updates": 3})
 NAMES = ("aa-en", "bb-en", "cc-en")

@@ -11,7 +11,7 @@ from evenglot.balance import STRATEGIES
 from evenglot.config import load_config
 from evenglot.robust import ChiSquareBall, CVaR
 from evenglot.training.train import train
-from tests.training.conftest import SIZES
+from tests.tasks import SIZES
 from tests.training.helpers import events, store_of, vector
 
 NAMES = [f"{language}-en" for language in sorted(SIZES)]

@@ -12,7 +12,7 @@ from evenglot.progress import Bars
 from evenglot.training.checkpoint import checkpoints, open_checkpoint
 from evenglot.training.run import Run, load_model
 from evenglot.training.train import train
-from tests.training.conftest import CONFIG, WORDS, cipher
+from tests.tasks import CONFIG, WORDS, cipher
 from tests.training.helpers import events, store_of, total_loss
 
 NAMES = ["aa-en", "bb-en", "cc-en"]
