@@ -374,4 +374,16 @@ def _attention_input(dim: int, parts: int) -> nn.Linear:
     linear = _linear(dim, parts * dim)
     for part in linear.weight.data.view(parts, dim, dim):
         nn.init.xavier_uniform_(part, gain=2**-0.5)
+    if parts > 1:
+        keys = slice((parts - 2) * dim, (parts - 1) * dim)  # before the values
+        linear.bias.register_hook(lambda gradient: _without(gradient, keys))  # type: ignore[no-untyped-call]
     return linear
+
+
+def _without(gradient: Tensor, part: slice) -> Tensor:
+    """A bias of keys adds the same to all logits of a query, so it does nothing; its gradient is rounding error, which
+    Adam would blow up to full steps. It stays 0: runs that differ in rounding only, stay together.
+    """
+    gradient = gradient.clone()
+    gradient[part] = 0
+    return gradient

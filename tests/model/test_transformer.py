@@ -221,3 +221,14 @@ def test_real_places_and_what_stands_in_them():
     lengths = torch.tensor([2, 0, 3])
     assert is_real(lengths, 3).tolist() == [[True, True, False], [False] * 3, [True] * 3]
     assert unpadded(torch.arange(9).view(3, 3), lengths).tolist() == [0, 1, 6, 7, 8]
+
+
+def test_biases_that_do_nothing_are_not_trained(model, batch):
+    model(batch.source, batch.source_lengths, batch.target, batch.target_lengths).square().sum().backward()
+    dim = model.shape.dim
+    for name, parameter in model.named_parameters():
+        if name.endswith(("qkv.bias", "kv.bias")):
+            rows = parameter.grad.view(-1, dim)
+            assert not rows[-2].any()  # keys
+            assert rows[-1].any()  # values
+            assert len(rows) == 2 or rows[0].any()  # queries

@@ -31,9 +31,7 @@ MIXTURES = {"interval": "mixture", "balance": "target", "step": "target", "probe
 
 
 def settings(balance, updates, batches=FOUR, **keys):
-    """Biases of keys do not matter to attention: their gradients are rounding errors, which Adam would make large."""
-    tame = {"learning_rate": 1e-3, "epsilon": 1e-6}
-    train_keys = {"updates": updates, "log_every": 1, **tame, **keys}
+    train_keys = {"updates": updates, "log_every": 1, "learning_rate": 1e-3, **keys}
     return overrides(balance, model={"dropout": 0.2}, batches=batches, train=train_keys)
 
 
