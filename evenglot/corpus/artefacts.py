@@ -14,10 +14,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from evenglot.files import checksum, finished_folder
-from evenglot.files import digest as digest
-from evenglot.files import sync as sync
-from evenglot.files import write_json as write_json
+from evenglot.files import checksum, digest, finished_folder, write_json
 
 META = "meta.json"
 FORMAT = 1  # of all files; artefacts of another format are made anew

@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 from evenglot import __version__
-from evenglot.corpus.artefacts import sync, write_json
 from evenglot.corpus.read import CorpusError
 from evenglot.directions import Direction
+from evenglot.files import sync, write_json
 
 SPLITS = ("train", "valid", "test")
 ENGLISH = "en"

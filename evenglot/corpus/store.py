@@ -21,9 +21,9 @@ from evenglot.corpus import artefacts
 from evenglot.corpus.artefacts import DamagedError, key_of
 from evenglot.corpus.sequences import Ids, ParallelSequences, Sequences
 from evenglot.corpus.vocabulary import Coverage
+from evenglot.files import write_json
 
 MANIFEST = "manifest.json"
-LOCK = ".lock"  # also the sign that a folder is ours to write in
 SIDES = ("source", "target")
 
 
@@ -129,7 +129,7 @@ class Store:
 
 def write_manifest(root: Path, content: dict[str, Any]) -> None:
     """Write the manifest with a checksum of itself: from then on the store is finished."""
-    artefacts.write_json(root / MANIFEST, {**content, "checksum": key_of(content)})
+    write_json(root / MANIFEST, {**content, "checksum": key_of(content)})
 
 
 def open_store(folder: Path, verify: bool = True) -> Store:

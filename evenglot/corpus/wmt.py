@@ -19,11 +19,11 @@ from typing import Any, TypeVar
 import numpy as np
 
 from evenglot.config.patterns import UNREADABLE, is_tsv
-from evenglot.corpus.artefacts import digest
 from evenglot.corpus.clean import repeated
 from evenglot.corpus.layout import SPLITS, Manifest, PairWriter, create
 from evenglot.corpus.read import CorpusError, Pair, TextFile, read_pairs, reject_invalid
 from evenglot.corpus.sgm import aligned
+from evenglot.files import digest
 
 Item = TypeVar("Item")
 

@@ -11,9 +11,9 @@ from __future__ import annotations
 import importlib
 import json
 import shutil
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain, islice, zip_longest
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -25,9 +25,9 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 
 from evenglot.config import Config
-from evenglot.corpus.artefacts import DamagedError
-from evenglot.corpus.store import SIDES, open_store
-from evenglot.directions import Direction, parse, tag, tag_kind
+from evenglot.corpus.store import SIDES
+from evenglot.directions import Direction, tag, tag_kind
+from evenglot.export.sample import tagged_sentences
 from evenglot.files import finished_folder, write_json
 from evenglot.model.search import Hypothesis, beam_search, force
 from evenglot.model.transformer import (
@@ -293,7 +293,7 @@ def export(
     config, chosen = run.config(), run.best()
     model = load_model(chosen)
     source = _vocabulary(run.vocabulary, "source")
-    sample = list(islice(_sample(config, sentences or {}), SAMPLE))
+    sample = list(islice(tagged_sentences(config, sentences), SAMPLE))
     sources = [_encode(source, piece, text, model.shape.max_positions) for piece, text in sample]
     with finished_folder(folder) as unfinished:
         about = _write_model(run, config, chosen, model, quantization, unfinished)
@@ -393,26 +393,6 @@ def _is_tie(model: Transformer, source: list[int], mine: Hypothesis, other: Hypo
 def _refuse_disagreement(report: Report, folder: Path) -> None:
     if 100 * report.different > report.compared or report.largest_score_difference > TOLERANCE:
         raise ValueError(f"{folder}: not written, because CTranslate2 does not do what torch does: {report}")
-
-
-def _sample(config: Config, sentences: Mapping[str, Sequence[str]]) -> Iterator[tuple[str, str]]:
-    """Tags and sentences, a sentence of each direction after the other."""
-    texts = _validation_text(config) or {parse(name): lines for name, lines in sentences.items()}
-    kind = tag_kind(config.data.directions)
-    for row in zip_longest(*texts.values()):
-        for direction, sentence in zip(texts, row, strict=True):
-            if sentence:
-                yield tag(direction, kind), sentence
-
-
-def _validation_text(config: Config) -> dict[Direction, Sequence[str]]:
-    """The text, not the ids: the store may have got another vocabulary since the run began."""
-    try:
-        store = open_store(Path(config.store.folder), verify=False)
-    except DamagedError:
-        return {}
-    held = [d for d in config.data.directions if d.name in store.directions and "valid" in store.splits(d.name)]
-    return {direction: store.text(direction.name, "valid", "source") for direction in held}
 
 
 def _encode(vocabulary: sentencepiece.SentencePieceProcessor, piece: str, text: str, longest: int) -> list[int]:

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
-from itertools import chain, zip_longest
+from itertools import chain, islice, zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -29,9 +29,8 @@ from torch import Tensor
 
 from evenglot import __version__
 from evenglot.config import Config
-from evenglot.corpus.artefacts import DamagedError
-from evenglot.corpus.store import open_store
 from evenglot.directions import Direction, tag, tag_kind
+from evenglot.export.sample import tagged_sentences
 from evenglot.files import finished_folder, write_json
 from evenglot.model.search import greedy
 from evenglot.model.transformer import END, PAD, Shape, Transformer
@@ -278,20 +277,12 @@ class _Sentence:
 
 def _validation_sentences(config: Config, run: Run, longest: int) -> list[_Sentence]:
     """Some of each direction, if the store is still there."""
-    try:
-        store = open_store(Path(config.store.folder), verify=False)
-    except DamagedError:
-        return []
     pieces = _vocabulary(run, "source")
-    texts = []
-    for direction in config.data.directions:
-        if direction.name in store.directions and "valid" in store.splits(direction.name):
-            name = tag(direction, tag_kind(config.data.directions))
-            lines = store.text(direction.name, "valid", "source")[:SAMPLE]
-            ids = ([pieces.piece_to_id(name), *line, END] for line in pieces.encode(lines))
-            texts.append([_Sentence(f"{name} {line}", each) for line, each in zip(lines, ids, strict=True)])
-    in_turn = chain(*zip_longest(*texts))
-    return [sentence for sentence in in_turn if sentence is not None and len(sentence.ids) <= longest][:SAMPLE]
+    sentences = (
+        _Sentence(f"{name} {line}", [pieces.piece_to_id(name), *pieces.encode(line), END])
+        for name, line in tagged_sentences(config)
+    )
+    return list(islice((sentence for sentence in sentences if len(sentence.ids) <= longest), SAMPLE))
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,7 +2,8 @@ import json
 
 import pytest
 
-from evenglot.corpus.artefacts import DamagedError, about, is_intact, key_of, make, remove_others, verify, write_json
+from evenglot.corpus.artefacts import DamagedError, about, is_intact, key_of, make, remove_others, verify
+from evenglot.files import write_json
 
 
 def build(content):

@@ -400,4 +400,4 @@ def test_without_transformers(trained, tmp_path, monkeypatch):
 
 def test_the_module_is_imported_without_transformers():
     code = "import sys, evenglot.export.huggingface; assert 'transformers' not in sys.modules"
-    subprocess.run([sys.executable, "-c", code], check=True)
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -170,6 +170,7 @@ def test_training_goes_on_when_the_terminal_has_gone_away(terminal: bool, monkey
     display = Display(console, clock)
     _run(display, 3, clock)
     display.note("still here")
+    assert console.quiet  # nobody is spoken to any more
 
 
 BROKEN_PIPE = """

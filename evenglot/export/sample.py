@@ -1,0 +1,35 @@
+"""Real sentences on which an exported model is compared with the one it was made of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import zip_longest
+from pathlib import Path
+
+from evenglot.config import Config
+from evenglot.corpus.artefacts import DamagedError
+from evenglot.corpus.store import open_store
+from evenglot.directions import Direction, parse, tag, tag_kind
+
+
+def tagged_sentences(config: Config, otherwise: Mapping[str, Sequence[str]] | None = None) -> Iterator[tuple[str, str]]:
+    """Tags and validation sentences of a run's store, one of each direction after the other.
+
+    `otherwise`: sentences by the name of their direction, for a run whose store is gone or has none.
+    """
+    texts = _validation_text(config) or {parse(name): lines for name, lines in (otherwise or {}).items()}
+    kind = tag_kind(config.data.directions)
+    for row in zip_longest(*texts.values()):
+        for direction, sentence in zip(texts, row, strict=True):
+            if sentence:
+                yield tag(direction, kind), sentence
+
+
+def _validation_text(config: Config) -> dict[Direction, Sequence[str]]:
+    """The text, not the ids: the store may have got another vocabulary since the run began."""
+    try:
+        store = open_store(Path(config.store.folder), verify=False)
+    except DamagedError:
+        return {}
+    held = [d for d in config.data.directions if d.name in store.directions and "valid" in store.splits(d.name)]
+    return {direction: store.text(direction.name, "valid", "source") for direction in held}
