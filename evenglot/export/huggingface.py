@@ -10,32 +10,28 @@ Config files are written here, and not by transformers, so that they are the sam
 from __future__ import annotations
 
 import importlib
-import json
 import shutil
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from importlib.metadata import version
 from itertools import chain, islice, zip_longest
 from pathlib import Path
 from typing import Any
 
 import sentencepiece
 import torch
-import yaml
 from safetensors.torch import save_file
 from torch import Tensor
 
 from evenglot import __version__
 from evenglot.config import Config
-from evenglot.directions import Direction, tag, tag_kind
+from evenglot.export.model_card import model_card
 from evenglot.export.sample import tagged_sentences
 from evenglot.files import finished_folder, write_json
 from evenglot.model.search import greedy
 from evenglot.model.transformer import END, PAD, Shape, Transformer
 from evenglot.training.checkpoint import fingerprint
-from evenglot.training.log import read_log
 from evenglot.training.run import Run, load_model
 
 SAMPLE = 50  # sentences on which both are compared
@@ -87,7 +83,7 @@ def export(run: Run, folder: Path) -> Report:
         with _quiet(transformers):
             sentences = _validation_sentences(config, run, model.shape.max_positions)
             report = _compare(_Exported.load(transformers, unfinished), model, sentences, folder)
-        (unfinished / "README.md").write_text(_card(run, config, report), encoding="utf-8")
+        (unfinished / "README.md").write_text(model_card(run, config, _check_sentence(report)), encoding="utf-8")
         about = {"evenglot": __version__, "weights": fingerprint(checkpoint), "step": checkpoint.step}
         write_json(unfinished / MARKER, about)
     return report
@@ -345,130 +341,6 @@ def _compare_batch(exported: _Exported, model: Transformer, sources: list[list[i
 
 def _rectangle(sentences: Sequence[Sequence[int]]) -> Tensor:
     return torch.tensor(list(zip(*zip_longest(*sentences, fillvalue=PAD), strict=True)))
-
-
-# -------------------------------------------------------------------------------------------------- the model card
-
-CARD = """\
----
-{front_matter}---
-# {name}
-
-One translation model for {count}, trained with evenglot.
-
-## Use
-
-    from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
-
-    tokenizer = AutoTokenizer.from_pretrained(FOLDER)
-    model = AutoModelForSeq2SeqLM.from_pretrained(FOLDER)
-    batch = tokenizer(["{tag} ..."], return_tensors="pt", padding=True, truncation=True)
-    print(tokenizer.batch_decode(model.generate(**batch), skip_special_tokens=True))
-
-Every sentence begins with a tag that names its {side} language: {tags}. Text in which there is nothing is better not
-translated. A sentence has up to {positions} pieces.
-
-## Training
-
-{training}
-
-Strategy of balancing: {strategy}. Made with {versions}.
-
-## Scores
-
-{scores}
-
-## Check
-
-{check}
-"""
-
-
-def _card(run: Run, config: Config, report: Report) -> str:
-    """README.md of the folder, as the Hugging Face Hub shows it."""
-    directions = config.data.directions
-    tags = list(dict.fromkeys(tag(direction, tag_kind(directions)) for direction in directions))
-    packages = ("torch", "transformers", "sentencepiece")
-    versions = [f"evenglot {__version__}", *(f"{name} {version(name)}" for name in packages)]
-    return CARD.format(
-        front_matter=_front_matter(directions),
-        name=run.folder.resolve().name,
-        count="one direction" if len(directions) == 1 else f"{len(directions)} directions",
-        side=tag_kind(directions),
-        tag=tags[0],
-        tags=", ".join(f"`{each}`" for each in tags),
-        positions=config.model.max_positions,
-        training=_training_table(run, directions),
-        strategy=_strategy(config),
-        versions=", ".join(versions),
-        scores=_score_table(run),
-        check=_check_sentence(report),
-    )
-
-
-def _front_matter(directions: Sequence[Direction]) -> str:
-    """For the Hub, which wants languages without script or country: 'zh', not 'zh_Hans'."""
-    codes = chain(*((direction.src, direction.tgt) for direction in directions))
-    about = {
-        "language": sorted({code.split("_")[0].lower() for code in codes}),
-        "library_name": "transformers",
-        "pipeline_tag": "translation",
-        "tags": ["translation", "multilingual", "evenglot"],
-    }
-    return yaml.safe_dump(about, sort_keys=False)
-
-
-def _training_table(run: Run, directions: Sequence[Direction]) -> str:
-    """Sizes are those in the log, of when the run began; the store may have changed since."""
-    events = read_log(run.log_file) if run.log_file.exists() else []
-    sizes: dict[str, Any] = {}
-    for event in events:
-        if event["event"] == "config":
-            sizes = {name: row["pairs"] for name, row in event["directions"].items()}
-    rows = [
-        [direction.name, f"`{tag(direction, tag_kind(directions))}`", _number(sizes.get(direction.name))]
-        for direction in directions
-    ]
-    return _table(["direction", "tag", "sentence pairs"], rows)
-
-
-def _number(pairs: int | None) -> str:
-    return "unknown" if pairs is None else f"{pairs:,}"
-
-
-def _strategy(config: Config) -> str:
-    """With its options; of files the name alone, as folders are nobody's business."""
-    options = {
-        key: Path(value).name if isinstance(value, str) else value for key, value in config.balance.options.items()
-    }
-    told = ", ".join(f"{key} {value}" for key, value in options.items() if value is not None)
-    return f"`{config.balance.strategy}`" + (f" ({told})" if told else "")
-
-
-def _score_table(run: Run) -> str:
-    file = run.folder / "scores.json"
-    if not file.exists():
-        return "None yet: `evenglot score` computes them."
-    try:
-        scores = json.loads(file.read_text(encoding="utf-8"))
-        rows = [[name, *_two(row), str(row["lines"])] for name, row in scores["directions"].items()]
-        rows.append(["mean", *_two(scores["macro"]), ""])
-        worst, signature = scores["worst"], scores["signature"]
-        told = [f"BLEU: `{signature['bleu']}`", f"chrF++: `{signature['chrf']}`", f"Worst: {worst['direction']}"]
-        title = f"On the split `{scores['split']}`:"
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise ValueError(f"{file}: not as `evenglot score` writes it; run that again, or remove the file") from error
-    table = _table(["direction", "BLEU", "chrF++", "sentences"], rows)
-    return "\n\n".join([title, table, ". ".join(told) + "."])
-
-
-def _two(row: Mapping[str, float]) -> list[str]:
-    return [f"{row['bleu']:.2f}", f"{row['chrf']:.2f}"]
-
-
-def _table(heading: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    lines = [heading, ["---"] * len(heading), *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def _check_sentence(report: Report) -> str:

@@ -18,7 +18,7 @@ from evenglot.config import load_config
 from evenglot.corpus.prepare import prepare
 from evenglot.corpus.store import open_store
 from evenglot.directions import Direction, tag, tag_kind
-from evenglot.export import huggingface
+from evenglot.export import huggingface, model_card
 from evenglot.export.huggingface import Report, export
 from evenglot.model.search import beam_search, greedy
 from evenglot.model.transformer import END, PAD
@@ -273,7 +273,7 @@ def test_the_card_of_the_other_way_names_target_languages(trained):
 
 
 def test_languages_in_the_front_matter_are_text_and_without_script():
-    found = huggingface._front_matter([Direction("no", "en"), Direction("zh_Hans", "en"), Direction("zh_Hant", "en")])
+    found = model_card._front_matter([Direction("no", "en"), Direction("zh_Hans", "en"), Direction("zh_Hant", "en")])
     assert yaml.safe_load(found)["language"] == ["en", "no", "zh"]
 
 

@@ -1,0 +1,139 @@
+"""What a person should know of an exported model: directions, data, strategy, scores, and how to use it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from importlib.metadata import version
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from evenglot import __version__
+from evenglot.config import Config
+from evenglot.directions import Direction, tag, tag_kind
+from evenglot.training.log import read_log
+from evenglot.training.run import Run
+
+CARD = """\
+---
+{front_matter}---
+# {name}
+
+One translation model for {count}, trained with evenglot.
+
+## Use
+
+    from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(FOLDER)
+    model = AutoModelForSeq2SeqLM.from_pretrained(FOLDER)
+    batch = tokenizer(["{tag} ..."], return_tensors="pt", padding=True, truncation=True)
+    print(tokenizer.batch_decode(model.generate(**batch), skip_special_tokens=True))
+
+Every sentence begins with a tag that names its {side} language: {tags}. Text in which there is nothing is better not
+translated. A sentence has up to {positions} pieces.
+
+## Training
+
+{training}
+
+Strategy of balancing: {strategy}. Made with {versions}.
+
+## Scores
+
+{scores}
+
+## Check
+
+{check}
+"""
+
+
+def model_card(run: Run, config: Config, check: str) -> str:
+    """README.md of an exported folder, as the Hugging Face Hub shows it; `check` says how it was compared."""
+    directions = config.data.directions
+    tags = list(dict.fromkeys(tag(direction, tag_kind(directions)) for direction in directions))
+    packages = ("torch", "transformers", "sentencepiece")
+    versions = [f"evenglot {__version__}", *(f"{name} {version(name)}" for name in packages)]
+    return CARD.format(
+        front_matter=_front_matter(directions),
+        name=run.folder.resolve().name,
+        count="one direction" if len(directions) == 1 else f"{len(directions)} directions",
+        side=tag_kind(directions),
+        tag=tags[0],
+        tags=", ".join(f"`{each}`" for each in tags),
+        positions=config.model.max_positions,
+        training=_training_table(run, directions),
+        strategy=_strategy(config),
+        versions=", ".join(versions),
+        scores=_score_table(run),
+        check=check,
+    )
+
+
+def _front_matter(directions: Sequence[Direction]) -> str:
+    """For the Hub, which wants languages without script or country: 'zh', not 'zh_Hans'."""
+    codes = chain(*((direction.src, direction.tgt) for direction in directions))
+    about = {
+        "language": sorted({code.split("_")[0].lower() for code in codes}),
+        "library_name": "transformers",
+        "pipeline_tag": "translation",
+        "tags": ["translation", "multilingual", "evenglot"],
+    }
+    return yaml.safe_dump(about, sort_keys=False)
+
+
+def _training_table(run: Run, directions: Sequence[Direction]) -> str:
+    """Sizes are those in the log, of when the run began; the store may have changed since."""
+    events = read_log(run.log_file) if run.log_file.exists() else []
+    sizes: dict[str, Any] = {}
+    for event in events:
+        if event["event"] == "config":
+            sizes = {name: row["pairs"] for name, row in event["directions"].items()}
+    rows = [
+        [direction.name, f"`{tag(direction, tag_kind(directions))}`", _number(sizes.get(direction.name))]
+        for direction in directions
+    ]
+    return _table(["direction", "tag", "sentence pairs"], rows)
+
+
+def _number(pairs: int | None) -> str:
+    return "unknown" if pairs is None else f"{pairs:,}"
+
+
+def _strategy(config: Config) -> str:
+    """With its options; of files the name alone, as folders are nobody's business."""
+    options = {
+        key: Path(value).name if isinstance(value, str) else value for key, value in config.balance.options.items()
+    }
+    told = ", ".join(f"{key} {value}" for key, value in options.items() if value is not None)
+    return f"`{config.balance.strategy}`" + (f" ({told})" if told else "")
+
+
+def _score_table(run: Run) -> str:
+    file = run.folder / "scores.json"
+    if not file.exists():
+        return "None yet: `evenglot score` computes them."
+    try:
+        scores = json.loads(file.read_text(encoding="utf-8"))
+        rows = [[name, *_two(row), str(row["lines"])] for name, row in scores["directions"].items()]
+        rows.append(["mean", *_two(scores["macro"]), ""])
+        worst, signature = scores["worst"], scores["signature"]
+        told = [f"BLEU: `{signature['bleu']}`", f"chrF++: `{signature['chrf']}`", f"Worst: {worst['direction']}"]
+        title = f"On the split `{scores['split']}`:"
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"{file}: not as `evenglot score` writes it; run that again, or remove the file") from error
+    table = _table(["direction", "BLEU", "chrF++", "sentences"], rows)
+    return "\n\n".join([title, table, ". ".join(told) + "."])
+
+
+def _two(row: Mapping[str, float]) -> list[str]:
+    return [f"{row['bleu']:.2f}", f"{row['chrf']:.2f}"]
+
+
+def _table(heading: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [heading, ["---"] * len(heading), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
