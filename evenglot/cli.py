@@ -199,24 +199,71 @@ def score(
 ) -> None:
     """Translate and score a held-out set of every direction: BLEU and chrF++."""
     from evenglot.evaluation.engines import SearchOptions
-    from evenglot.evaluation.score import score_split, translate_split, write_scores
-    from evenglot.evaluation.translate import load
+    from evenglot.evaluation.score import score_run, scores_file
     from evenglot.progress import Bars
     from evenglot.report.score_tables import score_summary, score_table
-    from evenglot.training.run import Run, open_prepared
+    from evenglot.training.run import Run
 
     home = Run(run)
-    store = open_prepared(home.config())
-    folder = hypotheses or home.folder / "hypotheses" / split
-    if hypotheses is None:
-        translator = load(run, which=which, device=device, engine=engine)
-        translate_split(translator, store, split, SearchOptions(beam), folder, Bars())
-    scores = score_split(store, split, folder, tokenize=tokenize, comet=comet)
-    file = write_scores(home, scores)
+    scores, store = score_run(
+        home,
+        split,
+        SearchOptions(beam),
+        Bars(),
+        hypotheses=hypotheses,
+        engine=engine,
+        which=which,
+        tokenize=tokenize,
+        comet=comet,
+        device=device,
+    )
     console = Console()
     console.print(score_table(scores, store.sizes))
     console.print(score_summary(scores), highlight=False)
-    console.print(f"Scores: {file}", highlight=False, soft_wrap=True, markup=False)
+    console.print(f"Scores: {scores_file(home, split)}", highlight=False, soft_wrap=True, markup=False)
+
+
+@app.command()
+def compare(
+    runs: Annotated[list[str], typer.Argument(metavar="RUN...|GRID", help="Scored runs, or NAME=RUN; or a grid file.")],
+    reference: Annotated[
+        str | None, typer.Option(metavar="NAME", help="What others are compared to; default: tau = 1.")
+    ] = None,
+    split: Annotated[Literal["test", "valid", "valid_full"], typer.Option(help="Which held-out text.")] = "test",
+    form: Annotated[
+        Literal["text", "markdown", "latex", "json"], typer.Option("--format", help="How to print it.")
+    ] = "text",
+    out: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Write comparison.json, .md, .tex here; for a grid: its folder.")
+    ] = None,
+    jobs: Annotated[int, typer.Option(min=1, help="Grid: runs at a time.")] = 1,
+    keep: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Grid: small files of finished runs; they are not run again.")
+    ] = None,
+) -> None:
+    """Strategies side by side, with significance. With a grid file (strategies x seeds), first run what is missing."""
+    from evenglot.evaluation.compare import compare as compare_results
+    from evenglot.evaluation.results import named_runs, read_result
+    from evenglot.report.compare_tables import show, write_comparison
+    from evenglot.training.run import Run
+
+    if len(runs) == 1 and Path(runs[0]).is_file():
+        from evenglot.grid.plan import load_grid
+        from evenglot.grid.work import grid_results, run_grid
+
+        grid, planned = load_grid(runs[0])
+        run_grid(grid, planned, at_once=jobs, keep_in=keep)
+        results = grid_results(grid, planned, keep)
+        reference, split, out = reference or grid.reference, grid.split, out or Path(grid.out)
+    else:
+        results = {None: [read_result(Run(folder), name, split) for name, folder in named_runs(runs)]}
+    warnings: list[str] = []
+    for name, found in results.items():
+        comparison = compare_results(found, reference, split, warnings.append).as_json()
+        if out is not None:
+            write_comparison(comparison, out / name if name else out)
+        show(comparison, form, name)
+    _print_warnings(Console(stderr=True), list(dict.fromkeys(warnings)))
 
 
 @app.command()

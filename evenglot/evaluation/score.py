@@ -5,18 +5,27 @@ from __future__ import annotations
 import re
 import shlex
 import subprocess
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import torch
+
+from evenglot.batches.load import collate
 from evenglot.corpus.store import Store
+from evenglot.corpus.vocabulary import PAD, piece_characters
 from evenglot.directions import Direction, parse
 from evenglot.evaluation.engines import SearchOptions
 from evenglot.evaluation.scores import Scorer, summary
-from evenglot.evaluation.translate import Translator
+from evenglot.evaluation.statistics import METRICS, Counts, Statistics, references_digest
+from evenglot.evaluation.translate import Device, EngineName, Translator, choose, load, usable_device
 from evenglot.files import finished_folder, write_json
+from evenglot.model.loss import batch_loss
+from evenglot.model.transformer import Transformer
 from evenglot.progress import Bars
-from evenglot.training.run import Run, RunError
+from evenglot.training.run import Run, RunError, load_model, open_prepared
+
+SENTENCES_AT_ONCE = 64
 
 
 def translate_split(
@@ -34,34 +43,93 @@ def translate_split(
             _file(unfinished, direction).write_bytes("".join(f"{line}\n" for line in lines).encode())
 
 
+def reference_losses(model: Transformer, store: Store, name: str, split: str) -> Counts:
+    """-log p of each reference, in nats, and its characters: how well the model would have guessed it."""
+    corpus = store.corpus(name, split)
+    characters = torch.from_numpy(piece_characters(store.vocabulary("target")))
+    device = next(model.parameters()).device
+    model.eval()
+    found = np.zeros((len(corpus), 2))
+    by_length = np.argsort(corpus.target.lengths, kind="stable")
+    for rows in np.array_split(by_length, max(1, len(corpus) // SENTENCES_AT_ONCE)):
+        batch = collate([corpus], np.zeros(len(rows), dtype=np.int16), rows, PAD)
+        with torch.inference_mode():
+            losses = batch_loss(model, batch.to(device), torch.zeros(len(rows), device=device), smoothing=0.0).sums
+        found[rows, 0] = losses.cpu().numpy()
+        found[rows, 1] = characters[batch.target].sum(1).numpy()
+    return found
+
+
 def score_split(
     store: Store, split: str, folder: Path, *, tokenize: str = "13a", comet: str | None = None
-) -> dict[str, Any]:
-    """Scores of the translations in a folder, as scores.json has them."""
-    scorer, scored, extra = Scorer(tokenize), {}, {}
+) -> tuple[dict[str, Any], Statistics]:
+    """Scores of the translations in a folder, as scores.json has them, and what each sentence adds to them."""
+    scorer, scored, extra, references = Scorer(tokenize), {}, {}, {}
     for direction in _directions(store, split):
         hypotheses = _read(_file(folder, direction))
-        references = store.text(direction.name, split, "target")
+        wanted = store.text(direction.name, split, "target")
+        references[direction.name] = references_digest(wanted)
         try:
-            scored[direction.name] = scorer.score(hypotheses, references, direction.tgt)
+            scored[direction.name] = scorer.score(hypotheses, wanted, direction.tgt)
         except ValueError as error:
             raise RunError(f"{_file(folder, direction)}: {error}") from error
         if comet is not None:
             sources = store.text(direction.name, split, "source")
-            extra[direction.name] = {"comet": comet_score(comet, sources, hypotheses, references, folder)}
-    return {
+            extra[direction.name] = {"comet": comet_score(comet, sources, hypotheses, wanted, folder)}
+    scores = {
         "split": split,
         "signature": scorer.signature,
         "directions": {name: {**each.as_json(), **extra.get(name, {})} for name, each in scored.items()},
         **summary(scored, store.sizes),
     }
+    return scores, Statistics({name: each.counts for name, each in scored.items()}, references)
 
 
-def write_scores(run: Run, scores: Mapping[str, Any]) -> Path:
+def score_run(
+    run: Run,
+    split: str,
+    options: SearchOptions,
+    bars: Bars,
+    *,
+    hypotheses: Path | None = None,
+    engine: EngineName = "torch",
+    which: str = "best",
+    tokenize: str = "13a",
+    comet: str | None = None,
+    device: Device = "auto",
+) -> tuple[dict[str, Any], Store]:
+    """Translate a split with the model of a run, or take translations that are there, and score it.
+
+    Written into the run: scores.json, and what each sentence adds to them in statistics.npz.
+    """
+    store = open_prepared(run.config())
+    folder = hypotheses or run.folder / "hypotheses" / split
+    losses = {}
+    if hypotheses is None:
+        translator = load(run.folder, which=which, device=device, engine=engine)
+        translate_split(translator, store, split, options, folder, bars)
+        model = load_model(choose(run, which)).to(usable_device(device))
+        losses = {each.name: reference_losses(model, store, each.name, split) for each in _directions(store, split)}
+    scores, statistics = score_split(store, split, folder, tokenize=tokenize, comet=comet)
+    for name, counts in losses.items():
+        scores["directions"][name]["loss_per_character"] = float(METRICS["loss"].score(counts.sum(0)))
+    with_losses = {
+        name: {**counts, **({"loss": losses[name]} if name in losses else {})}
+        for name, counts in statistics.counts.items()
+    }
+    Statistics(with_losses, statistics.references).save(statistics_file(run, split))
+    write_json(scores_file(run, split), scores)  # last: whoever finds scores finds the rest
+    return scores, store
+
+
+def scores_file(run: Run, split: str) -> Path:
     """scores.json is for the test set; other splits have names of their own."""
-    name = "scores.json" if scores["split"] == "test" else f"scores-{scores['split']}.json"
-    write_json(run.folder / name, dict(scores))
-    return run.folder / name
+    return run.folder / ("scores.json" if split == "test" else f"scores-{split}.json")
+
+
+def statistics_file(run: Run, split: str) -> Path:
+    """Beside the scores."""
+    return run.folder / ("statistics.npz" if split == "test" else f"statistics-{split}.npz")
 
 
 def comet_score(command: str, sources: list[str], hypotheses: list[str], references: list[str], folder: Path) -> float:

@@ -3,24 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from statistics import fmean
 from typing import Any
 
+import numpy as np
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 
 from evenglot.evaluation.languages import off_target_rate
+from evenglot.evaluation.statistics import METRICS, Counts
 
 
 @dataclass(frozen=True)
 class Scored:
-    """A direction: `chrf` is chrF++; `off_target` the share of translations in another language, if known."""
+    """A direction: `chrf` is chrF++; `off_target` the share of translations in another language, if known.
+
+    `counts` are those of the sentences, by metric.
+    """
 
     bleu: float
     chrf: float
     lines: int
     off_target: float | None = None
+    counts: Mapping[str, Counts] = field(default_factory=dict, compare=False, repr=False)
 
     def as_json(self) -> dict[str, Any]:
         """As scores.json has it."""
@@ -40,11 +46,16 @@ class Scorer:
             raise ValueError(f"{len(hypotheses)} translations, but {len(references)} references")
         if not references:
             raise ValueError("there are no references to score against")
+        counts: dict[str, Counts] = {
+            name: np.array(metric._extract_corpus_statistics(hypotheses, [references]))  # as its significance tests do
+            for name, metric in {"bleu": self._bleu, "chrf": self._chrf}.items()
+        }
+        totals = {name: float(METRICS[name].score(values.sum(axis=0, dtype=float))) for name, values in counts.items()}
         return Scored(
-            bleu=self._bleu.corpus_score(hypotheses, [references]).score,
-            chrf=self._chrf.corpus_score(hypotheses, [references]).score,
+            **totals,
             lines=len(references),
             off_target=None if language is None else off_target_rate(hypotheses, language),
+            counts=counts,
         )
 
     @property

@@ -28,6 +28,7 @@ BATCH_PIECES = 4096  # of source, beams not counted
 WINDOW = 5000  # sentences sorted together by length: so much of a stream is read ahead
 
 EngineName = Literal["torch", "ctranslate2", "ctranslate2-int8"]
+Device = Literal["auto", "cpu", "cuda"]
 Warn = Callable[[str], object]
 
 
@@ -139,7 +140,7 @@ def load(
     run: str | os.PathLike[str],
     *,
     which: str = "best",
-    device: Literal["auto", "cpu", "cuda"] = "auto",
+    device: Device = "auto",
     engine: EngineName = "torch",
 ) -> Translator:
     """The model of a run, ready to translate. `which`: best, last, average, or the number of updates."""
@@ -152,13 +153,18 @@ def load(
     model = load_model(chosen)
     working: Engine
     if engine == "torch":
-        on = "cuda" if torch.cuda.is_available() else "cpu"
-        working = TorchEngine(model, torch.device(on if device == "auto" else device))
+        working = TorchEngine(model, usable_device(device))
     else:
         from evenglot.export.ctranslate2 import converted
 
         working = CTranslate2Engine(converted(home, chosen, model, "int8" if engine.endswith("int8") else "float32"))
     return Translator(working, source, target, config.data.directions, model.shape.max_positions)
+
+
+def usable_device(device: Device) -> torch.device:
+    """The device that is meant: `auto` is a GPU, if there is one."""
+    on = "cuda" if torch.cuda.is_available() else "cpu"
+    return torch.device(on if device == "auto" else device)
 
 
 def choose(run: Run, which: str) -> Checkpoint:

@@ -9,7 +9,11 @@ from rich.table import Table
 
 from evenglot.report.tables import table
 
-OPTIONAL = {"off_target": ("off-target %", 100, 1), "comet": ("COMET", 1, 4)}  # heading, factor, digits
+OPTIONAL = {  # heading, factor, digits
+    "loss_per_character": ("loss/char", 1, 3),
+    "off_target": ("off-target %", 100, 1),
+    "comet": ("COMET", 1, 4),
+}
 
 
 def score_table(scores: Mapping[str, Any], pairs: Mapping[str, int]) -> Table:

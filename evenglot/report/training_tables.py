@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from rich.table import Table
 
 from evenglot.report.tables import table
-from evenglot.training.log import Event, Standings
+from evenglot.training.log import Event, Standings, best_validation
 
 
 def duration(seconds: float) -> str:
@@ -105,10 +105,3 @@ def end_table(events: Sequence[Event]) -> Table:
     if best:
         notes += f"\nvalid: validation loss of the best model, after {best['step']:,} updates."
     return _with_notes(table("What each direction got", rows, columns), notes)
-
-
-def best_validation(events: Sequence[Event]) -> Event:
-    """The validation whose model is kept as the best; the last one if none says so; empty if there was none."""
-    validations = [event for event in events if event["event"] == "validation"]
-    best = [event for event in validations if event.get("best")]
-    return (best or validations or [{}])[-1]

@@ -126,6 +126,13 @@ def read_log(path: Path) -> list[Event]:
     return events
 
 
+def best_validation(events: Sequence[Event]) -> Event:
+    """The validation whose model is kept as the best; the last one if none says so; empty if there was none."""
+    validations = [event for event in events if event["event"] == "validation"]
+    best = [event for event in validations if event.get("best")]
+    return (best or validations or [{}])[-1]
+
+
 def aimed_at(event: Event) -> Mapping[str, float] | None:
     """The mixture an event tells of: what the strategy aims at. Some draw the data as they are and weight losses."""
     return event.get("target") or event.get("mixture")

@@ -19,6 +19,7 @@ from evenglot.training.display import Display
 from evenglot.training.log import Log, read_log
 from evenglot.training.parallel import Processes
 from evenglot.training.position import Position
+from evenglot.training.reference import reference_cost
 from evenglot.training.run import Run
 from evenglot.training.trackers import trackers
 from evenglot.training.validation import Validation
@@ -107,6 +108,7 @@ class Record:
             evenglot=__version__,
             strategy=self.config.balance.strategy,
             directions=directions,
+            reference=reference_cost(self.config, self.home),
             parameters=parameters,
             device=str(self.processes.device),
             precision=self.processes.precision,

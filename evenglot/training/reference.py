@@ -6,9 +6,11 @@ from pathlib import Path
 
 from evenglot.balance import mean_losses, save_baseline
 from evenglot.balance.balancer import Signal
+from evenglot.balance.baseline import baseline_about
 from evenglot.config import BalanceSettings, Config
 from evenglot.progress import Bars
 from evenglot.training.checkpoint import fingerprint
+from evenglot.training.log import read_log
 from evenglot.training.parallel import Processes
 from evenglot.training.run import Run, RunError, load_model, open_prepared
 from evenglot.training.step import Step
@@ -54,9 +56,25 @@ def baseline(run: Run, out: Path, signal: Signal, processes: Processes, bars: Ba
             label_smoothing=config.train.label_smoothing,
             strategy=config.balance.strategy,
             store=store.fingerprint,
+            **_cost(run),
         )
     processes.wait()
     return losses
+
+
+def _cost(run: Run) -> dict[str, float]:
+    """What the run took: whoever uses its losses should count it in."""
+    ends = [event for event in read_log(run.log_file) if event["event"] == "done"] if run.log_file.exists() else []
+    return {"updates": ends[-1]["step"], "seconds": ends[-1]["seconds"]} if ends else {}
+
+
+def reference_cost(config: Config, run: Run) -> dict[str, float] | None:
+    """What the run took that the baselines of this one come from; None without baselines, or if nobody knows."""
+    given = config.balance.options.get("baseline")
+    if not isinstance(given, str):
+        return None
+    about = baseline_about(run.baseline_file if given == "auto" else given)
+    return {key: about[key] for key in ("updates", "seconds") if key in about} or None
 
 
 def reference_config(config: Config) -> Config:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from evenglot.evaluation.score import comet_score, score_split
+from evenglot.evaluation.statistics import Statistics
 from evenglot.training.run import Run, RunError, open_prepared
 from tests.evaluation.test_translate import SENTENCES, foreign
 
@@ -78,7 +79,11 @@ def test_score_translates_and_scores_every_direction(run):
     store = open_prepared(Run(run).config())
     file = run / "hypotheses" / "test" / "aa-en.en"
     assert len(file.read_text().splitlines()) == 30
-    assert score_split(store, "test", file.parent) == scores
+    again, statistics = score_split(store, "test", file.parent)
+    assert again["macro"] == scores["macro"]
+    assert scores["directions"]["aa-en"].pop("loss_per_character") > 0
+    assert again["directions"]["aa-en"] == scores["directions"]["aa-en"]
+    assert statistics.references == Statistics.load(run / "statistics.npz").references
     assert "Worst direction" in done.stdout
 
 

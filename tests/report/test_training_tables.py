@@ -5,7 +5,6 @@ from rich.console import Console
 from rich.table import Table
 
 from evenglot.report.training_tables import (
-    best_validation,
     duration,
     end_table,
     number,
@@ -13,7 +12,7 @@ from evenglot.report.training_tables import (
     start_summary,
     start_table,
 )
-from evenglot.training.log import Event
+from evenglot.training.log import Event, best_validation
 
 CONFIG: Event = {
     "event": "config",

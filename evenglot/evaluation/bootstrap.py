@@ -1,0 +1,77 @@
+"""Is a difference more than chance? A paired bootstrap over training seeds and test sentences.
+
+A sample draws seeds and sentences anew, both with replacement. The drawn sentences are the same for all systems and all
+seeds: they share the test set, so how easy it happens to be must not count again for each of them. With one seed this
+is the usual paired bootstrap (Koehn 2004; sacreBLEU's, sample by sample), and says nothing about training again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from zlib import crc32
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evenglot.evaluation.statistics import Counts, Metric, Numbers
+
+SEED = 12345  # sacreBLEU's
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A difference of two scores, its 95 % interval, and how often chance alone makes one as large (two-sided)."""
+
+    difference: float
+    interval: tuple[float, float]
+    p: float
+
+
+def samples_for(directions: int) -> int:
+    """How many samples: 1000, or as many as Holm's correction needs for its smallest level, .05 / directions."""
+    return max(1000, 40 * directions)
+
+
+def drawn_sentences(sentences: int, samples: int, seed: int | Sequence[int] = SEED) -> Numbers:
+    """How often each sentence is in each sample, (samples, sentences)."""
+    rows = np.random.default_rng(seed).choice(sentences, size=(samples, sentences), replace=True)
+    flat = rows + sentences * np.arange(samples)[:, None]
+    return np.bincount(flat.ravel(), minlength=samples * sentences).reshape(samples, sentences).astype(np.float64)
+
+
+def drawn_seeds(seeds: int, samples: int) -> NDArray[np.int64]:
+    """Which of so many training runs are in each sample, (samples, seeds)."""
+    return np.random.default_rng([SEED, seeds]).integers(seeds, size=(samples, seeds))
+
+
+def sentences_of(name: str, sentences: int, samples: int) -> Numbers:
+    """The samples of a direction; directions are drawn independently."""
+    return drawn_sentences(sentences, samples, [SEED, crc32(name.encode())])
+
+
+def sampled_scores(metric: Metric, counts: Sequence[Counts], sentences: Numbers, seeds: NDArray[np.int64]) -> Numbers:
+    """The score of a system in each sample: the mean over the drawn runs; `counts` has one array for each run."""
+    of_runs = np.stack([metric.score(sentences @ each.astype(np.float64)) for each in counts])  # (runs, samples)
+    means: Numbers = np.take_along_axis(of_runs.T, seeds, axis=1).mean(axis=1)
+    return means
+
+
+def difference(observed: float, sampled: Numbers) -> Difference:
+    """What to make of an observed difference and the differences in the samples.
+
+    p: the part of the samples that are as far from their own mean as the observed difference is from 0.
+    """
+    low, high = np.quantile(sampled, [0.025, 0.975])
+    extreme = np.count_nonzero(np.abs(sampled - sampled.mean()) >= abs(observed))
+    return Difference(observed, (float(low), float(high)), (extreme + 1) / (len(sampled) + 1))
+
+
+def holm(p: Mapping[str, float]) -> dict[str, float]:
+    """Holm's correction: significant at .05 after it means that at most 1 in 20 such families has any false finding."""
+    corrected: dict[str, float] = {}
+    largest = 0.0
+    for rank, name in enumerate(sorted(p, key=p.__getitem__)):
+        largest = max(largest, min(1.0, (len(p) - rank) * p[name]))
+        corrected[name] = largest
+    return {name: corrected[name] for name in p}

@@ -1,0 +1,307 @@
+"""Strategies side by side: scores of every direction, and their differences to a reference, with significance."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from statistics import fmean, stdev
+from typing import Any
+
+import numpy as np
+
+from evenglot.evaluation.bootstrap import (
+    Difference,
+    difference,
+    drawn_seeds,
+    holm,
+    sampled_scores,
+    samples_for,
+    sentences_of,
+)
+from evenglot.evaluation.results import Cost, Result
+from evenglot.evaluation.statistics import METRICS, Numbers
+
+ALPHA = 0.05
+Means = tuple[float, float | None]  # over seeds: mean, and standard deviation if there are several
+GROUPS = ("mean", "worst", "low_resource", "high_resource")
+
+
+@dataclass(frozen=True, eq=False)
+class Row:
+    """One strategy: its runs, which differ in their seed."""
+
+    name: str
+    results: tuple[Result, ...]
+
+    @property
+    def seeds(self) -> list[int]:
+        """In the order of the results."""
+        return [result.seed for result in self.results]
+
+    def scores(self, metric: str, direction: str) -> list[float]:
+        """The score of each run."""
+        return [
+            float(METRICS[metric].score(result.statistics.counts[direction][metric].sum(axis=0, dtype=float)))
+            for result in self.results
+        ]
+
+    def validation(self, direction: str) -> float | None:
+        """Mean loss of a character of the validation set."""
+        losses = [result.validation[direction] for result in self.results if direction in result.validation]
+        return fmean(losses) if losses else None
+
+    @property
+    def passes(self) -> dict[str, float]:
+        """Over each corpus, mean of the runs."""
+        return {name: fmean(r.passes[name] for r in self.results) for name in self.results[0].passes}
+
+    @property
+    def cost(self) -> Cost:
+        """Mean of the runs."""
+        costs = [asdict(result.cost) for result in self.results]
+        return Cost(**{key: fmean(cost[key] for cost in costs) for key in costs[0]})
+
+
+@dataclass(frozen=True)
+class Findings:
+    """One strategy against the reference, in one metric."""
+
+    directions: dict[str, Difference]
+    p_holm: dict[str, float]
+    groups: dict[str, Difference]
+    wins: list[str]
+    losses: list[str]  # harmed: significantly worse
+
+    @property
+    def ties(self) -> int:
+        """Directions of which nothing can be said."""
+        return len(self.directions) - len(self.wins) - len(self.losses)
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """Rows, the first of which is the reference; made by `compare`."""
+
+    split: str
+    rows: tuple[Row, ...]
+
+    @property
+    def reference(self) -> Row:
+        """What the others are compared to."""
+        return self.rows[0]
+
+    @cached_property
+    def pairs(self) -> dict[str, int]:
+        """Training pairs of the directions that all runs have, largest first."""
+        common = set.intersection(*(set(r.statistics.counts) for row in self.rows for r in row.results))
+        pairs = self.reference.results[0].pairs
+        return {name: pairs[name] for name in sorted(common, key=lambda name: (-pairs[name], name))}
+
+    @cached_property
+    def metrics(self) -> list[str]:
+        """Those that every run has for every direction."""
+        return [
+            metric
+            for metric in METRICS
+            if all(metric in r.statistics.counts[name] for row in self.rows for r in row.results for name in self.pairs)
+        ]
+
+    @property
+    def samples(self) -> int:
+        """Of the bootstrap."""
+        return samples_for(len(self.pairs))
+
+    @cached_property
+    def low_resource(self) -> list[str]:
+        """The smaller half of the corpora."""
+        return list(self.pairs)[len(self.pairs) - len(self.pairs) // 2 :]
+
+    @cached_property
+    def high_resource(self) -> list[str]:
+        """The larger half; the middle one of an odd number is in neither."""
+        return list(self.pairs)[: len(self.pairs) // 2]
+
+    def worst(self, row: Row, metric: str) -> str:
+        """The direction with the largest validation loss; chosen there, so that the test set need not choose."""
+        losses = {name: row.validation(name) for name in self.pairs}
+        known = {name: loss for name, loss in losses.items() if loss is not None}
+        if known:
+            return max(known, key=known.__getitem__)
+        sign = 1 if METRICS[metric].higher_is_better else -1
+        return min(self.pairs, key=lambda name: sign * fmean(row.scores(metric, name)))
+
+    def members(self, row: Row, metric: str, group: str) -> list[str]:
+        """The directions whose mean a group is."""
+        return {
+            "mean": list(self.pairs),
+            "worst": [self.worst(row, metric)],
+            "low_resource": self.low_resource,
+            "high_resource": self.high_resource,
+        }[group]
+
+    def score(self, row: Row, metric: str, names: Sequence[str]) -> Means | None:
+        """Mean of directions, then of seeds; None for no directions."""
+        if not names:
+            return None
+        by_run = [fmean(scores) for scores in zip(*(row.scores(metric, name) for name in names), strict=True)]
+        return fmean(by_run), stdev(by_run) if len(by_run) > 1 else None
+
+    def findings(self, row: Row, metric: str) -> Findings:
+        """A row against the reference."""
+        sampled_row, sampled_reference = (self._sampled[each.name, metric] for each in (row, self.reference))
+
+        def of(names: Sequence[str], reference_names: Sequence[str]) -> Difference:
+            (mine, _), (theirs, _) = (
+                self.score(each, metric, wanted) or (math.nan, None)
+                for each, wanted in ((row, names), (self.reference, reference_names))
+            )
+            sampled = _mean(sampled_row, names) - _mean(sampled_reference, reference_names)
+            return difference(mine - theirs, sampled)
+
+        directions = {name: of([name], [name]) for name in self.pairs}
+        corrected = holm({name: each.p for name, each in directions.items()})
+        better = 1 if METRICS[metric].higher_is_better else -1
+        significant = {n: better * directions[n].difference for n in directions if corrected[n] < ALPHA}
+        groups = {
+            group: of(names, self.members(self.reference, metric, group))
+            for group in GROUPS
+            if (names := self.members(row, metric, group))
+        }
+        return Findings(
+            directions,
+            corrected,
+            groups,
+            wins=[name for name, gain in significant.items() if gain > 0],
+            losses=[name for name, gain in significant.items() if gain < 0],
+        )
+
+    @cached_property
+    def _sampled(self) -> dict[tuple[str, str], dict[str, Numbers]]:
+        """Scores of every row and metric by direction, in every sample; the same seeds and sentences for all rows."""
+        found: dict[tuple[str, str], dict[str, Numbers]] = {}
+        for name in self.pairs:  # the outer loop: the drawn sentences are large
+            lines = len(self.reference.results[0].statistics.counts[name][self.metrics[0]])
+            sentences = sentences_of(name, lines, self.samples)
+            for row in self.rows:
+                seeds = drawn_seeds(len(row.results), self.samples)
+                for metric in self.metrics:
+                    counts = [result.statistics.counts[name][metric] for result in row.results]
+                    scores = sampled_scores(METRICS[metric], counts, sentences, seeds)
+                    found.setdefault((row.name, metric), {})[name] = scores
+        return found
+
+    def as_json(self) -> dict[str, Any]:
+        """All of it, for files and pages."""
+        resource = dict.fromkeys(self.low_resource, "low") | dict.fromkeys(self.high_resource, "high")
+        return {
+            "split": self.split,
+            "reference": self.reference.name,
+            "samples": self.samples,
+            "signature": self.reference.results[0].signature,
+            "metrics": {
+                name: {"label": METRICS[name].label}
+                | {key: getattr(METRICS[name], key) for key in ("higher_is_better", "digits")}
+                for name in self.metrics
+            },
+            "directions": {n: {"pairs": pairs, "resource": resource.get(n)} for n, pairs in self.pairs.items()},
+            "rows": [self._row_json(row) for row in self.rows],
+        }
+
+    def _row_json(self, row: Row) -> dict[str, Any]:
+        tau = row.results[0].tau
+        return {
+            "name": row.name,
+            "strategy": row.results[0].strategy,
+            "tau": "inf" if tau == math.inf else tau,
+            "seeds": row.seeds,
+            "runs": [result.folder.as_posix() for result in row.results],
+            "passes": {name: row.passes[name] for name in self.pairs},
+            "cost": asdict(row.cost),
+            "validation": {name: row.validation(name) for name in self.pairs},
+            "scores": {metric: self._scores_json(row, metric) for metric in self.metrics},
+            "difference": None
+            if row is self.reference
+            else {metric: _findings_json(self.findings(row, metric)) for metric in self.metrics},
+        }
+
+    def _scores_json(self, row: Row, metric: str) -> dict[str, Any]:
+        groups = {group: _means_json(self.score(row, metric, self.members(row, metric, group))) for group in GROUPS}
+        worst = {"direction": self.worst(row, metric), **(groups["worst"] or {})}
+        directions = {name: _means_json(self.score(row, metric, [name])) for name in self.pairs}
+        return {"directions": directions, **groups, "worst": worst}
+
+
+def _means_json(means: Means | None) -> dict[str, Any] | None:
+    return None if means is None else {"mean": means[0], "sd": means[1]}
+
+
+def _findings_json(found: Findings) -> dict[str, Any]:
+    return {
+        "directions": {name: {**asdict(d), "p_holm": found.p_holm[name]} for name, d in found.directions.items()},
+        **{group: asdict(found.groups[group]) if group in found.groups else None for group in GROUPS},
+        "wins": len(found.wins),
+        "ties": found.ties,
+        "losses": len(found.losses),
+        "harmed": found.losses,
+    }
+
+
+def _mean(sampled: Mapping[str, Numbers], names: Sequence[str]) -> Numbers:
+    result: Numbers = np.mean([sampled[name] for name in names], axis=0)
+    return result
+
+
+def compare(results: Sequence[Result], reference: str | None, split: str, warn: Callable[[str], object]) -> Comparison:
+    """Put runs side by side. The reference is the named row, or else the first on the data as they are, or the first.
+
+    ValueError if they were not scored on the same sentences.
+    """
+    by_row: dict[str, list[Result]] = {}
+    for result in results:
+        by_row.setdefault(result.row, []).append(result)
+    if not by_row:
+        raise ValueError("there is nothing to compare")
+    chosen = reference or next((n for n, each in by_row.items() if each[0].tau == 1), next(iter(by_row)))
+    if chosen not in by_row:
+        raise ValueError(f"--reference {chosen}: there is no such row; there are {', '.join(by_row)}")
+    _refuse_different_tests(results)
+    rows = [Row(name, tuple(sorted(each, key=lambda r: r.seed))) for name, each in by_row.items()]
+    rows.sort(key=lambda row: row.name != chosen)
+    comparison = Comparison(split, tuple(rows))
+    if not comparison.pairs:
+        raise ValueError("these runs have no direction in common")
+    _mention_doubts(comparison, warn)
+    return comparison
+
+
+def _refuse_different_tests(results: Sequence[Result]) -> None:
+    seen: dict[str, tuple[str, Result]] = {}
+    for result in results:
+        for name, found in result.statistics.references.items():
+            before, first = seen.setdefault(name, (found, result))
+            if found != before:
+                raise ValueError(
+                    f"{name}: {first.folder} and {result.folder} were scored on different sentences; score both on one "
+                    "test set"
+                )
+
+
+def _mention_doubts(comparison: Comparison, warn: Callable[[str], object]) -> None:
+    reference = comparison.reference
+    for row in comparison.rows:
+        if len(set(row.seeds)) < len(row.seeds):
+            warn(f"{row.name}: several runs with the same seed; give different strategies different names (NAME=RUN)")
+        if row.seeds != reference.seeds:
+            warn(
+                f"{row.name}: its seeds {row.seeds} are not those of {reference.name} {reference.seeds}; they are not "
+                "compared seed by seed"
+            )
+        if row.cost.updates != reference.cost.updates:
+            warn(
+                f"{row.name}: {row.cost.updates:,.0f} updates, {reference.name} {reference.cost.updates:,.0f}: not the "
+                "same amount of training"
+            )
+    if len(reference.seeds) == 1:
+        warn("one seed: intervals tell about other test sentences, not about training again; use three or more")

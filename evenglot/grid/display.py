@@ -1,0 +1,96 @@
+"""How far a grid is: a bar for all runs and one for each that is running, with the time left; lines elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from time import monotonic
+from types import TracebackType
+from typing import Self
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from evenglot.grid.plan import Job
+from evenglot.report.training_tables import duration
+from evenglot.training.log import read_log
+
+COLUMNS = (
+    TextColumn("{task.description}"),
+    BarColumn(),
+    TextColumn("{task.percentage:>3.0f} %"),
+    TimeElapsedColumn(),
+    TimeRemainingColumn(elapsed_when_finished=True),
+)
+
+
+class GridDisplay:
+    """Counts updates: those of all runs that are missing are the whole."""
+
+    def __init__(self, runs: int, missing: Sequence[Job], at_once: int, console: Console | None = None) -> None:
+        self.console = console or Console(stderr=True)
+        self._runs, self._at_once = runs, at_once
+        self._total = sum(job.config.train.updates for job in missing)
+        self._left = len(missing)
+        self._done: dict[str, int] = {job.name: _updates(job) for job in missing}
+        self._done_before = sum(self._done.values())
+        self._started = monotonic()
+        self._bars = Progress(*COLUMNS, console=self.console, speed_estimate_period=3600, refresh_per_second=2)
+        self._all = self._bars.add_task(self._heading(), total=self._total, completed=self._done_before)
+        self._tasks: dict[str, TaskID] = {}
+
+    def __enter__(self) -> Self:
+        self._say(f"{self._runs - self._left} of {self._runs} runs are done; {self._total:,} updates in the others.")
+        if self.console.is_terminal:
+            self._bars.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._bars.stop()
+
+    def begin(self, job: Job) -> None:
+        """A run starts, or goes on."""
+        self._tasks[job.name] = self._bars.add_task(
+            job.name, total=job.config.train.updates, completed=self._done[job.name]
+        )
+
+    def progress(self, job: Job) -> None:
+        """Look how far it is."""
+        self._done[job.name] = _updates(job)
+        self._bars.update(self._tasks[job.name], completed=self._done[job.name])
+        self._bars.update(self._all, completed=sum(self._done.values()))
+
+    def end(self, job: Job) -> None:
+        """A run is finished."""
+        self._done[job.name] = job.config.train.updates
+        self._gone(job)
+        if not self.console.is_terminal:
+            done = sum(self._done.values()) - self._done_before
+            left = self._total - sum(self._done.values())
+            seconds = (monotonic() - self._started) / max(1, done) * left
+            time = f"; about {duration(seconds)} left" if left else ""
+            self._say(f"{job.name}: done. {self._heading()}{time}")
+
+    def failed(self, job: Job, message: str) -> None:
+        """A run has failed; the others go on."""
+        self._gone(job)
+        self._say(message)
+
+    def _gone(self, job: Job) -> None:
+        self._left -= 1
+        self._bars.remove_task(self._tasks.pop(job.name))
+        self._bars.update(self._all, completed=sum(self._done.values()), description=self._heading())
+
+    def _heading(self) -> str:
+        return f"{self._runs - self._left}/{self._runs} runs"
+
+    def _say(self, text: str) -> None:
+        self._bars.console.print(text, highlight=False, soft_wrap=True, markup=False)
+
+
+def _updates(job: Job) -> int:
+    """Updates that its log tells of."""
+    if not job.run.log_file.exists():
+        return 0
+    return max((event["step"] for event in read_log(job.run.log_file)), default=0)

@@ -1,0 +1,71 @@
+"""Finished runs as small files that can be shared: no weights, no text, no paths of this machine."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+from evenglot import yaml12
+from evenglot.evaluation.score import scores_file, statistics_file
+from evenglot.files import finished_folder
+from evenglot.grid.plan import Job
+from evenglot.training.log import read_log
+from evenglot.training.run import Run, RunError, differences
+
+BASELINES = "baseline*.json"
+
+
+def keep(job: Job, split: str, folder: Path, root: Path) -> None:
+    """Copy the configuration, log, scores and baselines of a finished run; paths become relative to `root`."""
+    with finished_folder(folder / job.name) as target:
+        (target / "config.yaml").write_text(yaml12.dump(_settings(job, root)), encoding="utf-8")
+        with (target / "log.jsonl").open("w", encoding="utf-8") as log:
+            for event in read_log(job.run.log_file):
+                log.write(json.dumps(_without_paths(event, root), ensure_ascii=False) + "\n")
+        for file in (scores_file(job.run, split), statistics_file(job.run, split), *job.run.folder.glob(BASELINES)):
+            shutil.copy(file, target / file.name)
+
+
+def kept(job: Job, split: str, folder: Path, root: Path) -> bool:
+    """Is this run kept there? RunError if the run there had other settings."""
+    there = Run(folder / job.name)
+    if not scores_file(there, split).exists():
+        return False
+    try:
+        settings, _ = yaml12.parse(there.config_file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise RunError(f"{there.config_file}: cannot be read: {error}") from error
+    changed = {key for key in differences(settings, _settings(job, root)) if not key.startswith(("data.", "store."))}
+    if changed:
+        raise RunError(
+            f"{there.folder}: was made with other settings ({', '.join(sorted(changed))}); remove it, or keep runs of "
+            "the new settings elsewhere"
+        )
+    return True
+
+
+def restore_baselines(job: Job, folder: Path) -> None:
+    """Put the baselines of a kept run where other runs look for them."""
+    for file in (folder / job.name).glob(BASELINES):
+        job.run.folder.mkdir(parents=True, exist_ok=True)
+        shutil.copy(file, job.run.folder / file.name)
+
+
+def _settings(job: Job, root: Path) -> dict[str, Any]:
+    found: dict[str, Any] = _without_paths(json.loads(json.dumps(job.config.model_dump(by_alias=True))), root)
+    return found
+
+
+def _without_paths(value: Any, root: Path) -> Any:
+    """Absolute paths become relative to the root; of those elsewhere only the last part remains."""
+    if isinstance(value, dict):
+        return {key: _without_paths(item, root) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_without_paths(item, root) for item in value]
+    if isinstance(value, str) and os.path.isabs(value):
+        path = Path(value)
+        return path.relative_to(root).as_posix() if path.is_relative_to(root) else path.name
+    return value

@@ -1,0 +1,232 @@
+"""Runs what is missing of a grid: each run is the ordinary commands, in processes of their own, some at a time."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO
+
+from evenglot.corpus.prepare import prepare
+from evenglot.evaluation.results import Result, read_result
+from evenglot.evaluation.score import scores_file, statistics_file
+from evenglot.files import lock, remove_folder
+from evenglot.grid.display import GridDisplay
+from evenglot.grid.keep import keep, kept, restore_baselines
+from evenglot.grid.plan import Grid, Job
+from evenglot.progress import Bars
+from evenglot.training.log import read_log
+from evenglot.training.run import Run, RunError
+
+SECONDS_BETWEEN_LOOKS = 0.5  # at what the processes do
+OUTPUT = "output.txt"  # in the folder of a run: what its commands said
+
+
+@dataclass
+class Working:
+    """A job that is being done: the commands that are left, and the one that runs."""
+
+    job: Job
+    commands: deque[list[str]]
+    output: IO[bytes]
+    process: subprocess.Popen[bytes] | None = None
+    threads: int | None = None
+
+    def go_on(self) -> bool:
+        """Start the next command when the last is done. Is there anything left? RunError if one failed."""
+        if self.process is not None:
+            status = self.process.poll()
+            if status is None:
+                return True
+            if status != 0:
+                raise RunError(f"{self.job.name}: {_last_line(self.output)} ({self.output.name})")
+        if not self.commands:
+            return False
+        environment = os.environ | ({"OMP_NUM_THREADS": str(self.threads)} if self.threads else {})
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "evenglot", *self.commands.popleft()],
+            stdin=subprocess.DEVNULL,
+            stdout=self.output,
+            stderr=subprocess.STDOUT,
+            env=environment,
+            start_new_session=True,  # Ctrl-C is for us: we tell the others
+        )
+        return True
+
+    def stop(self) -> None:
+        """Ask the command to end; training saves a checkpoint first."""
+        if self.process is not None and self.process.poll() is None:
+            self.process.terminate()
+
+    def wait(self) -> None:
+        """Until it has ended."""
+        if self.process is not None:
+            self.process.wait()
+        self.output.close()
+
+
+@dataclass
+class Workers:
+    """Does jobs, so many at a time."""
+
+    grid: Grid
+    jobs: Sequence[Job]
+    at_once: int
+    finish: Callable[[Job], None]
+    display: GridDisplay
+    failures: list[str] = field(default_factory=list)
+    working: list[Working] = field(default_factory=list)
+
+    def run(self) -> None:
+        """Until all is done that can be; a failure stops only what needs that run."""
+        waiting = list(self.jobs)
+        try:
+            while waiting or self.working:
+                while len(self.working) < self.at_once and (job := self._next(waiting)) is not None:
+                    waiting.remove(job)
+                    self.working.append(self._begin(job))
+                if not self.working:
+                    self.failures += [f"{job.name}: needs {job.needs[0].folder}" for job in waiting if job.needs]
+                    return
+                time.sleep(SECONDS_BETWEEN_LOOKS)
+                for work in list(self.working):
+                    self._look_after(work)
+        finally:
+            for work in self.working:
+                work.stop()
+            for work in self.working:
+                work.wait()
+
+    def _next(self, waiting: Sequence[Job]) -> Job | None:
+        return next((job for job in waiting if job.needs is None or job.needs[1].exists()), None)
+
+    def _begin(self, job: Job) -> Working:
+        job.run.folder.mkdir(parents=True, exist_ok=True)
+        threads = None if job.config.train.threads else max(1, (os.cpu_count() or 1) // self.at_once)
+        output = (job.run.folder / OUTPUT).open("ab+")
+        self.display.begin(job)
+        return Working(job, deque(commands(self.grid, job, self.jobs)), output, threads=threads)
+
+    def _look_after(self, work: Working) -> None:
+        try:
+            busy = work.go_on()
+        except RunError as error:
+            self.failures.append(str(error))
+            self.display.failed(work.job, str(error))
+            busy = False
+        else:
+            if busy:
+                self.display.progress(work.job)
+            else:
+                self.finish(work.job)
+                self.display.end(work.job)
+        if not busy:
+            work.wait()
+            self.working.remove(work)
+
+
+def commands(grid: Grid, job: Job, jobs: Sequence[Job]) -> list[list[str]]:
+    """What makes a finished run: train, score, and the losses that other runs take as their baselines."""
+    folder = os.fspath(job.run.folder)
+    settings = [part for override in job.overrides for part in ("--set", override)]
+    found = [
+        ["train", grid.base, "--out", folder, "--resume", *settings],
+        ["score", folder, "--split", grid.split, "--beam", str(grid.beam)],
+    ]
+    wanted = {other.needs[1]: other.needs[2] for other in jobs if other.needs and other.needs[0] == job.run}
+    found += [
+        ["baseline", folder, "--out", os.fspath(file), "--split", signal.split, "--per", signal.unit]
+        for file, signal in wanted.items()
+        if not file.exists()
+    ]
+    return found
+
+
+def finished(grid: Grid, job: Job, jobs: Sequence[Job]) -> bool:
+    """Is there nothing left to do? RunError if the folder has a run with other settings."""
+    if not job.run.config_file.exists():
+        return False
+    job.run.refuse_if_changed(job.config)
+    ends = [event for event in read_log(job.run.log_file) if event["event"] == "done"]
+    trained = bool(ends) and ends[-1]["reason"] != "stopped" and ends[-1]["step"] >= _updates(job)
+    scored = all(file(job.run, grid.split).exists() for file in (scores_file, statistics_file))
+    baselines = all(o.needs[1].exists() for o in jobs if o.needs and o.needs[0] == job.run)
+    return trained and scored and baselines
+
+
+def _updates(job: Job) -> int:
+    """So many must have been done; fewer, if something else can end the run."""
+    early = job.config.train.intervals is not None or job.config.train.patience is not None
+    return 0 if early else job.config.train.updates
+
+
+def run_grid(grid: Grid, jobs: Sequence[Job], *, at_once: int = 1, keep_in: Path | None = None) -> None:
+    """Prepare what must be, run what is missing. ValueError, at the end, if anything failed."""
+    root = Path(grid.base).parent
+    out = Path(grid.out)
+    out.mkdir(parents=True, exist_ok=True)
+    with lock(out, f"{out}: another process is working on this grid; wait for it"), _politely():
+        stored = [job for job in jobs if keep_in is not None and kept(job, grid.split, keep_in, root)]
+        for job in stored:
+            if keep_in is not None:
+                restore_baselines(job, keep_in)
+        missing = [job for job in jobs if job not in stored and not finished(grid, job, jobs)]
+
+        def finish(job: Job) -> None:
+            if keep_in is not None:
+                keep(job, grid.split, keep_in, root)
+            if grid.checkpoints == "remove" and job.run.checkpoints.exists():
+                remove_folder(job.run.checkpoints)
+
+        if keep_in is not None:
+            for job in jobs:
+                if job not in stored and job not in missing:
+                    finish(job)
+        if not missing:
+            return
+        for config in {job.config.store.folder: job.config for job in missing}.values():
+            prepare(config, Bars())
+        with GridDisplay(len(jobs), missing, at_once) as display:
+            workers = Workers(grid, missing, at_once, finish, display)
+            workers.run()
+        if workers.failures:
+            count = f"{len(workers.failures)} of {len(missing)} runs failed; the others are done"
+            raise ValueError("\n".join([*workers.failures, count]))
+
+
+def grid_results(grid: Grid, jobs: Sequence[Job], keep_in: Path | None = None) -> dict[str | None, list[Result]]:
+    """The results of all runs by set of directions; of runs that are kept, from there."""
+    found: dict[str | None, list[Result]] = {}
+    for job in jobs:
+        there = None if keep_in is None else Run(keep_in / job.name)
+        run = there if there is not None and scores_file(there, grid.split).exists() else job.run
+        found.setdefault(job.direction, []).append(read_result(run, job.strategy, grid.split))
+    return found
+
+
+@contextmanager
+def _politely() -> Iterator[None]:
+    """Let Ctrl-C and a request to end reach the block that stops the runs. They save; the next start goes on."""
+
+    def stop(number: int, _: object) -> None:
+        raise SystemExit(128 + number)
+
+    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _last_line(output: IO[bytes]) -> str:
+    output.seek(0)
+    lines = output.read().decode("utf-8", errors="replace").strip().splitlines()
+    return lines[-1].removeprefix("evenglot: ") if lines else "failed without a word"
