@@ -1,0 +1,19 @@
+"""Pictures, as SVG or PNG. matplotlib is an extra (`pip install "evenglot[figures]"`), imported when one is drawn.
+
+The same input gives the same bytes; text in an SVG stays text; colours can be told apart by the colour-blind.
+"""
+
+from evenglot.report.figures.canvas import Format, NoMatplotlibError
+from evenglot.report.figures.comparisons import draw_comparison
+from evenglot.report.figures.draw import draw_figures
+from evenglot.report.figures.runs import draw_run
+from evenglot.report.figures.simplex import draw_simplex
+
+__all__ = [
+    "Format",
+    "NoMatplotlibError",
+    "draw_comparison",
+    "draw_figures",
+    "draw_run",
+    "draw_simplex",
+]
