@@ -45,12 +45,15 @@ def common(
 
 @app.command()
 def demo(
-    out: Annotated[Path, typer.Option(help="Folder for the store and the picture.")] = Path("demo"),
+    out: Annotated[Path, typer.Option(help="Folder for all of it.")] = Path("demo"),
+    minutes: Annotated[
+        float, typer.Option(min=0.1, help="How long, about, on two cores: decides the number of updates.")
+    ] = 5.0,
 ) -> None:
-    """See what there is: raw text to a store on the embedded corpus, then every strategy on the paper's sizes."""
+    """The whole way on the embedded corpus: prepare, train ERM and chi-IBR, translate, score, write a report."""
     from evenglot.demo import run_demo
 
-    run_demo(out)
+    run_demo(out, minutes)
 
 
 @app.command()
@@ -264,6 +267,46 @@ def compare(
             write_comparison(comparison, out / name if name else out)
         show(comparison, form, name)
     _print_warnings(Console(stderr=True), list(dict.fromkeys(warnings)))
+
+
+@app.command()
+def report(
+    runs: Annotated[list[str], typer.Argument(metavar="RUN...", help="Folders of runs, or NAME=RUN.")],
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Default: report.html, in the run if there is one.")
+    ] = None,
+    figures: Annotated[Path | None, typer.Option(metavar="DIR", help="Draw pictures with matplotlib, too.")] = None,
+    figure_format: Annotated[Literal["svg", "png"], typer.Option(help="Of the pictures.")] = "svg",
+    reference: Annotated[
+        str | None, typer.Option(metavar="NAME", help="What others are compared to; default: tau = 1.")
+    ] = None,
+    watch: Annotated[
+        bool, typer.Option("--watch", help="Serve the page on this machine, and follow the runs.")
+    ] = False,
+    port: Annotated[int, typer.Option(help="Where, with --watch.", min=0, max=65535)] = 8090,
+) -> None:
+    """One self-contained HTML page about a run, or about several and their comparison."""
+    from evenglot.evaluation.compare import comparison_of
+    from evenglot.evaluation.results import named_runs
+    from evenglot.report.page import write_report
+    from evenglot.report.watch import watch as watch_runs
+    from evenglot.training.run import Run
+
+    named = [(name, Run(folder)) for name, folder in named_runs(runs)]
+    names, homes = [name for name, _ in named], [run for _, run in named]
+    if watch:
+        watch_runs(homes, port=port, names=names)
+        return
+    console = Console()
+    comparison = comparison_of(named, reference, lambda text: _print_warnings(console, [text]))
+    place = homes[0].folder if len(homes) == 1 else Path()
+    file = write_report(homes, out or place / "report.html", comparison=comparison, names=names)
+    console.print(f"Report: {file}", highlight=False, soft_wrap=True, markup=False)
+    if figures is not None:
+        from evenglot.report.figures import draw_figures
+
+        for picture in draw_figures(named, comparison, figures, figure_format):
+            console.print(f"Figure: {picture}", highlight=False, soft_wrap=True, markup=False)
 
 
 @app.command()

@@ -20,8 +20,9 @@ from evenglot.evaluation.bootstrap import (
     samples_for,
     sentences_of,
 )
-from evenglot.evaluation.results import Cost, Result
+from evenglot.evaluation.results import Cost, Result, read_result
 from evenglot.evaluation.statistics import METRICS, Numbers
+from evenglot.training.run import Run, RunError
 
 ALPHA = 0.05
 Means = tuple[float, float | None]  # over seeds: mean, and standard deviation if there are several
@@ -305,3 +306,17 @@ def _mention_doubts(comparison: Comparison, warn: Callable[[str], object]) -> No
             )
     if len(reference.seeds) == 1:
         warn("one seed: intervals tell about other test sentences, not about training again; use three or more")
+
+
+def comparison_of(
+    named: Sequence[tuple[str, Run]], reference: str | None, warn: Callable[[str], object]
+) -> dict[str, Any] | None:
+    """The comparison of runs on their test sets, as JSON; None if there is only one, or one is not scored."""
+    if len(named) < 2:
+        return None
+    try:
+        results = [read_result(run, name, "test") for name, run in named]
+    except RunError as error:
+        warn(f"without a comparison: {error}")
+        return None
+    return compare(results, reference, "test", warn).as_json()

@@ -156,6 +156,11 @@ def comet_score(command: str, sources: list[str], hypotheses: list[str], referen
     return float(found[-1])
 
 
+def read_translations(run: Run, split: str, name: str) -> list[str]:
+    """The translations of one direction that `evenglot score` has written."""
+    return _read(_file(run.folder / "hypotheses" / split, parse(name)))
+
+
 def _directions(store: Store, split: str) -> list[Direction]:
     found = [parse(name) for name in store.directions if split in store.splits(name)]
     if not found:

@@ -54,7 +54,7 @@ def sheets(comparison: Json) -> list[Sheet]:
     metrics = comparison["metrics"]
     found = []
     for metric in metrics:
-        found.append(_scores(comparison, metric))
+        found.append(scores_sheet(comparison, metric))
         if len(comparison["rows"]) > 1:
             found += [_differences(comparison, metric), _summary(comparison, metric)]
     return [*found, _validation(comparison), _cost(comparison)]
@@ -155,7 +155,8 @@ def _by_row(columns: Mapping[str, Mapping[str, Cell]], rows: Sequence[str]) -> d
     return {row: {name: cells[row] for name, cells in columns.items()} for row in rows}
 
 
-def _scores(comparison: Json, metric: str) -> Sheet:
+def scores_sheet(comparison: Json, metric: str) -> Sheet:
+    """The scores of every language in one metric, as in the paper."""
     about, rows = comparison["metrics"][metric], comparison["rows"]
     columns = {}
     for name in [*_languages(comparison), "Avg"]:

@@ -1,0 +1,325 @@
+// Curves over the updates, drawn by uPlot: hover, arrow keys, drag to zoom, a table for whoever prefers one.
+
+const CHARTS = [
+  {
+    key: "mixture",
+    title: "Share of what is shown (q)",
+    logarithmic: true,
+    stepped: true,
+    show: percent,
+    reference: "p",
+    note: "Log scale. Dotted: the share of the data (p).",
+  },
+  {
+    key: "train",
+    title: "Training loss",
+    show: (value) => fixed(value, 3),
+    note: "Per target token, mean since the point before.",
+  },
+  {
+    key: "running",
+    title: "The loss the strategy goes by",
+    show: (value) => fixed(value, 3),
+    reference: "baseline",
+    note: "Dotted: the baseline, the loss of a reference model.",
+  },
+  {
+    key: "valid",
+    title: "Validation loss",
+    show: (value) => fixed(value, 3),
+    note: "Per target token, of text the model never trains on.",
+  },
+  { key: "chrf", title: "Validation chrF", show: (value) => fixed(value, 1), note: "Of a few greedy translations." },
+];
+const MOST_IN_TIP = 12;
+const MOST_IN_TABLE = 40;
+const FEW_POINTS = 12; // then each is marked
+const plots = new Map(); // key: what is on the page now
+
+const hasCurves = (run) => CHARTS.some((chart) => run.series?.[chart.key]);
+
+/** Figures for all that the run has; they fill themselves when they are on the page. */
+function chartFigures(run) {
+  forgetCharts();
+  return CHARTS.filter((chart) => run.series[chart.key]).map((chart) => {
+    const place = make("div", { class: "plot", id: `plot-${chart.key}` });
+    const table = make(
+      "details",
+      { id: `table-${chart.key}`, ontoggle: () => fillTable(chart, table) },
+      make("summary", {}, "Show as table"),
+    );
+    const spoken = make("p", { class: "unseen", role: "status" });
+    plots.set(chart.key, { chart, place, table, spoken, plot: null, shape: "" });
+    return make(
+      "figure",
+      { class: chart.stepped ? "chart wide" : "chart" },
+      make("figcaption", {}, make("h3", {}, chart.title), make("p", {}, chart.note)),
+      place,
+      spoken,
+      table,
+    );
+  });
+}
+
+function forgetCharts() {
+  for (const each of plots.values()) {
+    each.watcher?.disconnect();
+    each.plot?.destroy();
+  }
+  plots.clear();
+}
+
+/** Bring all charts up to date; one that shows the same curves keeps its zoom. */
+function drawCharts({ anew = false } = {}) {
+  const run = chosenRun();
+  for (const each of plots.values()) {
+    const names = namesOf(run).filter(isVisible);
+    const shape = JSON.stringify([state.run, names]);
+    const content = curves(each.chart, run, names);
+    each.place.setAttribute("aria-label", description(each.chart, run, names));
+    if (each.plot && each.shape === shape && !anew) {
+      const { min, max } = each.plot.scales.x;
+      const zoomed = each.steps[0] < min || each.steps.at(-1) > max;
+      each.steps = content.data[0];
+      each.plot.setData(content.data, !zoomed);
+      if (zoomed) each.plot.redraw();
+    } else {
+      each.shape = shape;
+      each.steps = content.data[0];
+      build(each, content, names);
+    }
+    fillTable(each.chart, each.table);
+  }
+}
+
+/** uPlot's columns: updates, then each direction, then (thin) what it is to be compared with. */
+function curves(chart, run, names) {
+  const { steps, values } = run.series[chart.key];
+  const reference = (chart.reference && run[chart.reference]) || {};
+  const compared = names.filter((name) => known(reference[name]));
+  const lowest = chart.logarithmic ? Math.min(...Object.values(run.p).filter((p) => p > 0)) / 30 : -Infinity;
+  const drawable = (value) => (known(value) ? Math.max(value, lowest) : null); // 0 has no place on a log scale
+  return {
+    reference,
+    compared,
+    data: [
+      steps,
+      ...names.map((name) => values[name].map(drawable)),
+      ...compared.map((name) => steps.map(() => reference[name])),
+    ],
+  };
+}
+
+function build(each, content, names) {
+  each.watcher?.disconnect();
+  each.plot?.destroy();
+  each.plot = null;
+  if (!names.length) {
+    each.place.replaceChildren(make("p", { class: "empty" }, "Choose a direction to see its curve."));
+    each.place.removeAttribute("tabindex");
+    return;
+  }
+  const { chart, place } = each;
+  place.replaceChildren();
+  place.setAttribute("tabindex", 0);
+  place.setAttribute("role", "img");
+  const tip = make("div", { class: "tip", hidden: true });
+  const grid = colour("--grid"),
+    text = colour("--muted");
+  const axis = {
+    stroke: text,
+    font: "12px system-ui, sans-serif",
+    grid: { stroke: grid, width: 1 },
+    ticks: { show: false },
+  };
+  const stepped = chart.stepped ? uPlot.paths.stepped({ align: 1 }) : undefined;
+  const ink = new Map(names.map((name) => [name, colour(look(name).variable)]));
+  const series = names.map((name) => ({
+    label: name,
+    stroke: ink.get(name),
+    dash: look(name).dash,
+    width: 1.75,
+    spanGaps: true,
+    paths: stepped,
+    points: { show: content.data[0].length <= FEW_POINTS && !chart.stepped, size: 5 },
+  }));
+  const references = content.compared.map((name) => ({
+    label: `${name} reference`,
+    stroke: faded(ink.get(name)),
+    dash: [1.5, 4],
+    width: 1.5,
+    points: { show: false },
+  }));
+  const isReference = (place) => place > names.length;
+  const size = () => ({ width: Math.max(200, place.clientWidth), height: place.clientWidth < 480 ? 240 : 290 });
+  each.plot = new uPlot(
+    {
+      ...size(),
+      legend: { show: false },
+      padding: [8, 18, 0, 0],
+      cursor: {
+        y: false,
+        sync: { key: "updates", setSeries: false, scales: ["x", null] },
+        focus: { prox: 20, dist: (_, place, __, curve, mouse) => (isReference(place) ? Infinity : curve - mouse) },
+        points: { size: (_, place) => (isReference(place) ? 0 : 7) },
+        drag: { x: true, y: false },
+      },
+      focus: { alpha: 0.3 },
+      scales: {
+        x: { time: false, range: (plot, low, high) => wholeRun(plot, low, high) },
+        y: chart.logarithmic ? { distr: 3, range: (_, low, high) => [low / 1.4, Math.min(1, high * 1.4)] } : {},
+      },
+      axes: [
+        { ...axis, size: 34, values: (_, ticks) => ticks.map(short) },
+        {
+          ...axis,
+          size: 58,
+          values: (_, ticks) =>
+            ticks.map((tick) => (!known(tick) ? "" : chart.logarithmic ? percentTick(tick) : short(tick))),
+        },
+      ],
+      series: [{}, ...series, ...references],
+      hooks: {
+        setCursor: [(plot) => showTip(plot, tip, chart, content, names)],
+        setSeries: [
+          (plot, place) => {
+            plot.near = place;
+            showTip(plot, tip, chart, content, names);
+          },
+        ],
+      },
+    },
+    content.data,
+    place,
+  );
+  each.plot.over.append(tip);
+  place.onkeydown = (event) => walk(event, each);
+  place.onblur = () => each.plot?.setCursor({ left: -10, top: -10 });
+  each.watcher = new ResizeObserver(() => each.plot?.setSize(size()));
+  each.watcher.observe(place);
+}
+
+const faded = (rgb) => rgb.replace(/^rgb\((.*)\)$/, "rgba($1, .75)");
+
+/** Not zoomed, all charts have the same axis: from the beginning to the last update. */
+function wholeRun(plot, low, high) {
+  const steps = plot.data[0];
+  if (low !== steps[0] || high !== steps.at(-1)) return [low, high];
+  return [0, Math.max(1, chosenRun().progress.step)];
+}
+
+/** A log scale has many lines; 1, 2 and 5 get numbers. */
+function percentTick(share) {
+  const value = +(100 * share).toPrecision(3);
+  return ["1", "2", "5"].includes(String(value).replace(/[0.]/g, "")) ? `${value} %` : "";
+}
+
+/** Arrow keys go from point to point. */
+function walk(event, { plot, chart, spoken }) {
+  const moves = { ArrowLeft: -1, ArrowRight: 1, Home: -1e9, End: 1e9 };
+  if (!(event.key in moves)) return;
+  event.preventDefault();
+  const steps = plot.data[0];
+  const now =
+    known(plot.cursor.idx) && plot.cursor.left >= 0 ? plot.cursor.idx : moves[event.key] > 0 ? -1 : steps.length;
+  const next = Math.min(steps.length - 1, Math.max(0, now + moves[event.key]));
+  plot.byKeyboard = true;
+  plot.setCursor({ left: plot.valToPos(steps[next], "x"), top: plot.over.clientHeight / 3 });
+  plot.byKeyboard = false;
+  const { values } = chosenRun().series[chart.key];
+  const said = namesOf(chosenRun())
+    .filter(isVisible)
+    .slice(0, MOST_IN_TIP)
+    .map((name) => `${name} ${chart.show(values[name][next])}`);
+  spoken.textContent = `Update ${whole(steps[next])}: ${said.join(", ")}`;
+}
+
+/** What the visible directions have at this point: largest first, the nearest curve in bold. */
+function showTip(plot, tip, chart, content, names) {
+  const { left, idx } = plot.cursor;
+  const here = plot.byKeyboard || plot.over.matches(":hover");
+  tip.hidden = !here || !known(idx) || left < 0;
+  if (tip.hidden) return;
+  const values = chosenRun().series[chart.key].values;
+  const rows = names
+    .map((name, place) => ({ name, value: values[name][idx], near: plot.near === place + 1 }))
+    .filter((row) => known(row.value))
+    .sort((a, b) => b.value - a.value);
+  const near = rows.findIndex((row) => row.near);
+  const first = Math.max(0, Math.min(rows.length - MOST_IN_TIP, near - MOST_IN_TIP / 2));
+  const shown = rows.slice(first, first + MOST_IN_TIP);
+  tip.replaceChildren(
+    make("strong", {}, `Update ${whole(plot.data[0][idx])}`),
+    ...shown.map((row) =>
+      make(
+        "div",
+        { class: row.near && "near" },
+        swatch(row.name),
+        make("span", {}, row.name),
+        make(
+          "span",
+          {},
+          chart.show(row.value),
+          known(content.reference[row.name]) &&
+            make("span", { class: "ref" }, ` / ${chart.show(content.reference[row.name])}`),
+        ),
+      ),
+    ),
+  );
+  if (rows.length > shown.length)
+    tip.append(make("span", { class: "ref" }, `and ${rows.length - shown.length} more`));
+  const width = plot.over.clientWidth;
+  tip.style.left = `${left + 14 + tip.offsetWidth > width ? Math.max(-50, left - tip.offsetWidth - 14) : left + 14}px`;
+  tip.style.top = `${Math.max(-20, Math.min(plot.cursor.top - 20, plot.over.clientHeight - tip.offsetHeight + 20))}px`;
+}
+
+/** For screen readers: what the picture shows, from where to where. */
+function description(chart, run, names) {
+  const { steps, values } = run.series[chart.key];
+  const ends = names.slice(0, 10).map((name) => {
+    const numbers = values[name].filter(known);
+    return numbers.length
+      ? `${name} from ${chart.show(numbers[0])} to ${chart.show(numbers.at(-1))}`
+      : `${name} unknown`;
+  });
+  const more = names.length > ends.length ? `, and ${names.length - ends.length} more` : "";
+  const keys = "Arrow keys go from point to point; a table follows.";
+  return `${chart.title} over ${whole(steps.at(-1))} updates: ${ends.join(", ")}${more}. ${keys}`;
+}
+
+function fillTable(chart, details) {
+  details.querySelector(".scroll")?.remove();
+  if (!details.open) return;
+  const run = chosenRun();
+  const names = namesOf(run).filter(isVisible);
+  const { steps, values } = run.series[chart.key];
+  const every = Math.ceil(steps.length / MOST_IN_TABLE);
+  const rows = steps.map((_, place) => place).filter((place) => place % every === 0 || place === steps.length - 1);
+  const made = make(
+    "table",
+    { id: `numbers-${chart.key}` },
+    make(
+      "thead",
+      {},
+      make(
+        "tr",
+        {},
+        make("th", { scope: "col" }, "Updates"),
+        names.map((name) => make("th", { scope: "col" }, name)),
+      ),
+    ),
+    make(
+      "tbody",
+      {},
+      rows.map((place) =>
+        make(
+          "tr",
+          {},
+          make("th", { scope: "row" }, whole(steps[place])),
+          names.map((name) => make("td", {}, chart.show(values[name][place]))),
+        ),
+      ),
+    ),
+  );
+  details.append(scrolling(made, `${chart.title}, as a table`, true));
+}

@@ -1,0 +1,213 @@
+// Several strategies side by side: tables, and what to make of them in words.
+
+const pm = (part, digits) => (known(part?.mean) ? fixed(part.mean, digits) : "–");
+
+function spread(part, digits) {
+  return known(part?.sd) ? make("span", { class: "sub" }, `± ${fixed(part.sd, digits)}`) : null;
+}
+
+/** better, worse or same, in the sense of the metric. */
+function verdict(difference, significant, metric) {
+  if (!significant) return "same";
+  return difference > 0 === metric.higher_is_better ? "better" : "worse";
+}
+
+const ALPHA = 0.05; // after Holm's correction, for single directions
+const offZero = ([low, high]) => low > 0 || high < 0; // for means, which are few
+
+function comparisonContent(comparison, redraw) {
+  const keys = Object.keys(comparison.metrics);
+  if (!keys.includes(state.metric)) state.metric = keys[0];
+  const metric = comparison.metrics[state.metric];
+  const choice =
+    keys.length > 1 &&
+    make(
+      "fieldset",
+      { class: "choice", id: "metric" },
+      make("legend", {}, "Measured by"),
+      keys.map((key) =>
+        make(
+          "label",
+          {},
+          make("input", {
+            type: "radio",
+            name: "metric",
+            id: `metric-${key}`,
+            value: key,
+            checked: key === state.metric,
+            onchange: () => {
+              state.metric = key;
+              redraw();
+            },
+          }),
+          comparison.metrics[key].label,
+        ),
+      ),
+    );
+  return [
+    make("p", { class: "lead", id: "comparison-words" }, written(comparison.summary[state.metric])),
+    make("div", { class: "controls" }, choice),
+    strategyTable(comparison, metric),
+    make(
+      "p",
+      { class: "note" },
+      `Reference: ${comparison.reference}. Intervals: 95 %, ${whole(comparison.samples)} samples; wins, ties and ` +
+        "losses count directions, significant after Holm's correction at 5 %. ",
+      metric.higher_is_better ? "Higher is better." : "Lower is better.",
+      comparison.rows.some((row) => row.seeds.length < 2) &&
+        " Where there is one seed, intervals tell about other test sentences, not about training again.",
+    ),
+    differences(comparison, metric),
+    tradeOff(comparison, metric),
+    ...Object.entries(comparison.signature ?? {}).map(([key, signature]) =>
+      make(
+        "p",
+        { class: "small signature" },
+        `${comparison.metrics[key]?.label ?? key} `,
+        make("code", {}, signature),
+      ),
+    ),
+  ].filter(Boolean);
+}
+
+function strategyTable(comparison, metric) {
+  const { digits } = metric;
+  const key = state.metric;
+  const part = (name, label, title) => ({
+    key: name,
+    label,
+    title,
+    value: (row) => row.scores[key][name]?.mean ?? null,
+    show: (row) => [pm(row.scores[key][name], digits), spread(row.scores[key][name], digits)],
+  });
+  const seconds = (row) => row.cost.seconds + row.cost.reference_seconds;
+  const columns = [
+    {
+      key: "name",
+      label: "Strategy",
+      value: (row) => row.name,
+      show: (row) => [
+        row.name,
+        make("span", { class: "sub" }, `${row.seeds.length} seed${row.seeds.length > 1 ? "s" : ""}`),
+      ],
+    },
+    part("mean", "Mean", "over all directions"),
+    {
+      key: "gain",
+      label: "against reference",
+      title: "difference of the means, with its 95 % interval",
+      value: (row) => row.difference?.[key].mean.difference ?? null,
+      show: (row) =>
+        row.difference
+          ? change(row.difference[key].mean, offZero(row.difference[key].mean.interval), metric)
+          : "reference",
+    },
+    {
+      ...part("worst", "Worst"),
+      show: (row) => [
+        pm(row.scores[key].worst, digits),
+        make("span", { class: "sub" }, row.scores[key].worst.direction),
+      ],
+    },
+    part("low_resource", "Small", "mean of the smaller half of the corpora"),
+    part("high_resource", "Large", "mean of the larger half of the corpora"),
+    {
+      key: "wins",
+      label: "Win / tie / loss",
+      value: (row) => (row.difference ? row.difference[key].wins - row.difference[key].losses : null),
+      show: (row) =>
+        row.difference
+          ? `${row.difference[key].wins} / ${row.difference[key].ties} / ${row.difference[key].losses}`
+          : "–",
+    },
+    {
+      key: "harmed",
+      label: "Harmed",
+      value: (row) => row.difference?.[key].harmed.length ?? null,
+      show: (row) => (!row.difference ? "–" : few(row.difference[key].harmed)),
+    },
+    {
+      key: "cost",
+      label: "Cost",
+      title: "training, the reference model that it needs included",
+      value: seconds,
+      show: (row) => [
+        duration(seconds(row)),
+        make("span", { class: "sub" }, whole(row.cost.updates + row.cost.reference_updates), " updates"),
+      ],
+    },
+  ];
+  return sortableTable({
+    id: "strategies",
+    caption: `${metric.label} on the ${comparison.split} set`,
+    columns,
+    rows: comparison.rows,
+  });
+}
+
+const few = (names) => (!names.length ? "none" : names.length > 3 ? `${names.length} directions` : names.join(", "));
+
+function change(part, significant, metric) {
+  const [low, high] = part.interval;
+  const kind = verdict(part.difference, significant, metric);
+  return [
+    make("span", { class: kind === "same" ? null : kind }, signed(part.difference, metric.digits)),
+    make("span", { class: "sub" }, `${fixed(low, metric.digits)} to ${fixed(high, metric.digits)}`),
+  ];
+}
+
+/** One panel a strategy, on one scale. */
+function differences(comparison, metric) {
+  const rows = comparison.rows.filter((row) => row.difference);
+  if (!rows.length) return null;
+  const ends = rows.flatMap((row) => row.difference[state.metric].directions.flatMap(([, low, high]) => [low, high]));
+  const reach = [Math.min(0, ...ends), Math.max(0, ...ends)];
+  const names = comparison.directions.map((direction) => direction.name);
+  const columns = [
+    { key: "name", label: "Direction", value: (place) => names[place], show: (place) => names[place] },
+    {
+      key: "pairs",
+      label: "Pairs",
+      value: (place) => comparison.directions[place].pairs,
+      show: (place) => whole(comparison.directions[place].pairs),
+    },
+    ...rows.map((row, number) => {
+      const cell = (place) => row.difference[state.metric].directions[place];
+      return {
+        key: `row${number}`,
+        label: row.name,
+        value: (place) => cell(place)[0],
+        show: (place) =>
+          change({ difference: cell(place)[0], interval: cell(place).slice(1, 3) }, cell(place)[3] < ALPHA, metric),
+      };
+    }),
+  ];
+  return make(
+    "div",
+    {},
+    make("h3", {}, `Differences to ${comparison.reference}, direction by direction`),
+    make(
+      "p",
+      { class: "note" },
+      `${metric.label}, 95 % intervals, largest corpus first. `,
+      "Filled: significant after Holm's correction, blue for better, orange for worse.",
+    ),
+    make(
+      "div",
+      { class: "panels" },
+      rows.map((row) => panel(row, names, reach, metric)),
+    ),
+    make(
+      "details",
+      { id: "differences-details" },
+      make("summary", {}, "Show as table"),
+      sortableTable({
+        id: "differences",
+        caption: `Differences in ${metric.label} to ${comparison.reference}`,
+        columns,
+        rows: names.map((_, place) => place),
+        tall: names.length > 20,
+      }),
+    ),
+  );
+}

@@ -1,0 +1,137 @@
+// Which directions the charts show, and how each is drawn.
+
+const COLOURS = 8; // --c0 to --c7
+const DASHES = [[], [9, 4], [2, 3], [9, 3, 2, 3], [14, 5]];
+const FEW = 12; // as many are shown without asking
+
+const namesOf = (run) => (run.rows ?? []).map((row) => row.name); // the largest corpus first
+const isVisible = (name) => state.slots.has(name);
+
+/** A direction keeps its look as long as it is shown; a new one gets the first that is free. */
+function setVisible(name, visible) {
+  if (!visible) state.slots.delete(name);
+  else if (!isVisible(name)) {
+    const taken = new Set(state.slots.values());
+    let slot = 0;
+    while (taken.has(slot)) slot += 1;
+    state.slots.set(name, slot);
+  }
+}
+
+function showOnly(names) {
+  const wanted = new Set(names);
+  for (const name of [...state.slots.keys()]) if (!wanted.has(name)) setVisible(name, false);
+  for (const name of names) setVisible(name, true);
+}
+
+function firstChoice(names) {
+  return names.length <= FEW ? names : [...names.slice(0, 5), ...names.slice(-5)];
+}
+
+function look(name) {
+  const slot = state.slots.get(name) ?? 0;
+  return { variable: `--c${slot % COLOURS}`, dash: DASHES[Math.floor(slot / COLOURS) % DASHES.length] };
+}
+
+function swatch(name) {
+  const picture = draw("svg", { class: "swatch", viewBox: "0 0 20 10", "aria-hidden": "true" });
+  if (isVisible(name)) {
+    const line = draw("line", {
+      x1: 0,
+      y1: 5,
+      x2: 20,
+      y2: 5,
+      "stroke-width": 3,
+      "stroke-dasharray": look(name).dash.join(" "),
+    });
+    line.style.stroke = `var(${look(name).variable})`;
+    picture.append(line);
+  } else {
+    const ring = draw("circle", { cx: 10, cy: 5, r: 3.5, fill: "none", "stroke-width": 1.25 });
+    ring.style.stroke = "var(--strong-line)";
+    picture.append(ring);
+  }
+  return picture;
+}
+
+/** The chooser; `changed` is called after every choice. */
+function languageChooser(run, changed) {
+  const names = namesOf(run);
+  const chips = new Map();
+
+  const paint = () => {
+    for (const [name, chip] of chips) {
+      chip.querySelector("input").checked = isVisible(name);
+      chip.querySelector("svg").replaceWith(swatch(name));
+      chip.hidden = !name.toLowerCase().includes(state.filter.toLowerCase());
+    }
+    status.textContent = `${names.filter(isVisible).length} of ${names.length} shown`;
+  };
+  const choose = (chosen) => {
+    showOnly(chosen);
+    paint();
+    changed();
+  };
+
+  run.rows.forEach((row, place) => {
+    const box = make("input", {
+      type: "checkbox",
+      id: `language-${place}`,
+      value: row.name,
+      onchange: () => {
+        setVisible(row.name, box.checked);
+        paint();
+        changed();
+      },
+    });
+    chips.set(
+      row.name,
+      make(
+        "label",
+        { class: "chip", title: `${whole(row.pairs)} pairs` },
+        box,
+        swatch(row.name),
+        make("span", {}, row.name),
+        make("span", { class: "pairs", "aria-hidden": "true" }, short(row.pairs)),
+      ),
+    );
+  });
+  const quick = [
+    ["all", "All", names],
+    ["none", "None", []],
+  ];
+  if (names.length > 5) {
+    quick.push(["smallest", "5 smallest", names.slice(-5)], ["largest", "5 largest", names.slice(0, 5)]);
+  }
+  const search =
+    names.length > FEW &&
+    make("input", {
+      type: "search",
+      id: "language-filter",
+      placeholder: "Filter",
+      "aria-label": "Filter the directions",
+      value: state.filter,
+      oninput: (event) => {
+        state.filter = event.target.value;
+        paint();
+      },
+    });
+  const status = make("p", { class: "small", id: "language-count", "aria-live": "polite" });
+  const made = make(
+    "fieldset",
+    { class: "languages", id: "languages" },
+    make("legend", {}, "Directions in the charts"),
+    make(
+      "div",
+      { class: "quick" },
+      quick.map(([key, label, chosen]) =>
+        make("button", { type: "button", class: "quiet", id: `show-${key}`, onclick: () => choose(chosen) }, label),
+      ),
+    ),
+    search,
+    make("div", { class: "chips" }, ...chips.values()),
+    status,
+  );
+  paint();
+  return made;
+}

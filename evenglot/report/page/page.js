@@ -1,0 +1,161 @@
+// The page: sections that are drawn anew only when what they show has changed, so that a refresh disturbs nobody.
+
+const SECTIONS = [
+  { id: "summary", of: (run) => [run.name, run.state, run.summary, run.figures, run.message], content: hero },
+  { id: "warnings", title: "Warnings", of: (run) => run.warnings, content: warningList },
+  {
+    id: "comparison",
+    title: "Comparison",
+    of: () => state.data.comparison,
+    content: () => comparisonContent(state.data.comparison, () => drawSections(true)),
+  },
+  { id: "languages-table", title: "Data", of: (run) => run.rows && [run.rows, run.scores], content: dataTable },
+  {
+    id: "curves",
+    title: "Curves",
+    of: (run) => hasCurves(run) && [run.name, namesOf(run), Object.keys(run.series)],
+    content: study,
+  },
+  { id: "scores", title: "Scores", of: (run) => run.scores, content: scoreTable },
+  { id: "samples", title: "Translations", of: (run) => run.samples, content: sampleCards },
+  { id: "details", title: "Details", of: (run) => run.facts && [run.facts, run.config], content: details },
+];
+
+const drawn = new Map(); // section: what it shows, as text
+
+function drawSections(anew = false) {
+  const run = chosenRun();
+  const main = at("main");
+  let before = null;
+  for (const { id, title, of, content } of SECTIONS) {
+    const shows = of(run);
+    const absent = !shows || (Array.isArray(shows) && !shows.length);
+    const text = absent ? "" : JSON.stringify(shows);
+    let section = at(id);
+    if (absent) {
+      if (id === "curves") forgetCharts();
+      section?.remove();
+      drawn.delete(id);
+      continue;
+    }
+    if (!section) {
+      section = make("section", { id, class: id === "summary" ? "hero" : null, tabindex: -1 });
+      if (before) before.after(section);
+      else main.prepend(section);
+    }
+    if (drawn.get(id) !== text || (anew && id !== "curves")) {
+      const keep = memory(section);
+      section.replaceChildren(
+        ...[title && make("h2", { id: `${id}-title` }, title), ...content(run)].flat().filter(Boolean),
+      );
+      if (title) section.setAttribute("aria-labelledby", `${id}-title`);
+      keep();
+      drawn.set(id, text);
+    }
+    before = section;
+  }
+  const links = SECTIONS.filter(({ id, title }) => title && at(id)).map(({ id, title }) =>
+    make("li", {}, make("a", { href: `#${id}` }, title)),
+  );
+  if (at("nav").querySelectorAll("li").length !== links.length) at("nav").replaceChildren(make("ul", {}, links));
+  drawCharts();
+}
+
+/** What a section was like for its reader: opened parts, scrolled boxes, the element in use. Returns how to go back. */
+function memory(section) {
+  const open = [...section.querySelectorAll("details[open][id]")].map((each) => each.id);
+  const boxes = [...section.querySelectorAll(".scroll[id]")].map((box) => [box.id, box.scrollLeft, box.scrollTop]);
+  const focused = section.contains(document.activeElement) ? document.activeElement.id : "";
+  return () => {
+    for (const id of open) at(id)?.setAttribute("open", "");
+    for (const [id, left, top] of boxes) at(id)?.scrollTo({ left, top, behavior: "instant" });
+    if (focused) at(focused)?.focus({ preventScroll: true });
+  };
+}
+
+function chooseRun(place) {
+  state.run = place;
+  const names = namesOf(chosenRun());
+  const kept = names.filter(isVisible);
+  showOnly(kept.length ? kept : firstChoice(names));
+  drawSections();
+}
+
+function takeData(data) {
+  const first = !state.data || !namesOf(chosenRun()).length;
+  state.data = data;
+  state.run = Math.min(state.run, data.runs.length - 1);
+  if (first) showOnly(firstChoice(namesOf(chosenRun())));
+  drawSections();
+  at("footer").textContent =
+    `Written by evenglot ${data.evenglot}, ${data.written.replace("T", " ").replace("+00:00", " UTC")}.`;
+}
+
+// Light and dark
+
+function setTheme(theme) {
+  if (theme) document.documentElement.dataset.theme = theme;
+  at("theme").textContent = isDark() ? "Light" : "Dark";
+  at("theme").setAttribute("aria-label", `Use ${isDark() ? "light" : "dark"} colours`);
+  if (state.data) drawCharts({ anew: true });
+}
+
+at("theme").addEventListener("click", () => {
+  const theme = isDark() ? "light" : "dark";
+  remember("evenglot-theme", theme);
+  setTheme(theme);
+});
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => setTheme(null));
+small.addEventListener("change", () => drawSections(true));
+matchMedia("print").addEventListener("change", () => drawCharts({ anew: true })); // on paper it is always light
+
+// Live: the same address serves the data while training runs.
+
+const EVERY = 4000; // milliseconds
+const PATIENCE = 3; // failures in a row
+const over = (data) => data.runs.every((run) => run.state === "done" || run.state === "stopped");
+
+function say(text, on) {
+  at("live").hidden = false;
+  at("live").setAttribute("aria-live", on ? "off" : "polite"); // progress every few seconds is for eyes only
+  if (at("live").textContent !== text) at("live").textContent = text;
+  at("live").dataset.state = on ? "on" : "off";
+}
+
+async function follow() {
+  let failures = 0,
+    tag = "";
+  while (failures < PATIENCE) {
+    if (over(state.data)) {
+      say("Training has ended; this page is complete and no longer refreshes.", false);
+      return;
+    }
+    const steps = state.data.runs.map((run) =>
+      run.progress ? `update ${whole(run.progress.step)} of ${whole(run.progress.updates)}` : run.state,
+    );
+    say(
+      failures
+        ? "The server does not answer; trying again."
+        : `Live: ${steps.length > 1 ? `${steps.length} runs` : steps[0]}`,
+      !failures,
+    );
+    await new Promise((wake) => setTimeout(wake, EVERY));
+    try {
+      const answer = await fetch("data.json", { cache: "no-store", headers: tag ? { "If-None-Match": tag } : {} });
+      if (answer.status !== 304) {
+        if (!answer.ok) throw new Error(answer.status);
+        const data = await answer.json();
+        tag = answer.headers.get("ETag") ?? "";
+        takeData(data);
+      }
+      failures = 0;
+    } catch {
+      failures += 1;
+    }
+  }
+  say("The server is gone; this page no longer refreshes. Reload it when the server is back.", false);
+}
+
+setTheme(["light", "dark"].includes(recall("evenglot-theme")) ? recall("evenglot-theme") : null);
+takeData(JSON.parse(at("data").textContent));
+if (state.data.live) follow();

@@ -1,0 +1,190 @@
+"""The report while training runs: the same page from loopback, which asks for new data every few seconds."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import socketserver
+import threading
+from collections.abc import Callable, Sequence
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from ipaddress import ip_address
+from typing import Any
+from urllib.parse import urlsplit
+
+from evenglot.report.page import LARGEST, embedded, fitted, page
+from evenglot.report.page_data import Data, page_data
+from evenglot.training.run import Run
+
+ADDRESS = "127.0.0.1"
+HEADERS = {
+    "Content-Security-Policy": f"{page().policy}; frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+
+
+class Watched:
+    """The runs; their data are put together anew only when a file has changed."""
+
+    def __init__(self, runs: Sequence[Run], names: Sequence[str] | None = None) -> None:
+        self.runs, self.names = list(runs), names
+        self._lock = threading.Lock()  # requests come in threads of their own
+        self._seen: tuple[Any, ...] | None = None
+        self._data: Data = {}
+
+    def data(self) -> Data:
+        """What the page shows now."""
+        with self._lock:
+            seen = tuple(_stamp(run) for run in self.runs)
+            if seen != self._seen:
+                self._data = fitted(page_data(self.runs, names=self.names, live=True), LARGEST)
+                self._seen = seen
+            return self._data
+
+
+def _stamp(run: Run) -> tuple[Any, ...]:
+    """Changes with every file that the report reads."""
+    files = [run.log_file, run.config_file, *sorted(run.folder.glob("scores*.json")), *run.folder.glob("hypotheses/*")]
+    found = []
+    for file in files:
+        try:
+            state = file.stat()
+        except OSError:
+            continue
+        found.append((file.name, state.st_mtime_ns, state.st_size))
+    return tuple(found)
+
+
+class Server(ThreadingHTTPServer):
+    """Listens on loopback only."""
+
+    daemon_threads = True
+
+    def __init__(self, watched: Watched, port: int) -> None:
+        self.watched = watched
+        super().__init__((ADDRESS, port), Handler)
+
+    def server_bind(self) -> None:
+        """Without asking name servers what this machine is called, which can take seconds."""
+        socketserver.TCPServer.server_bind(self)
+        self.server_name, self.server_port = ADDRESS, self.server_address[1]
+
+    @property
+    def url(self) -> str:
+        """What to type into a browser."""
+        return f"http://{ADDRESS}:{self.server_port}"
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A browser that closes a connection early is nobody's fault."""
+
+
+class Handler(BaseHTTPRequestHandler):
+    """Two addresses, both for reading: the page and its data."""
+
+    server: Server
+    protocol_version = "HTTP/1.0"  # a connection for each question: none outlives the server
+    timeout = 30  # seconds that a silent connection is kept
+
+    def do_GET(self) -> None:
+        """Answer, if whoever asks calls us by a name of loopback (else: DNS rebinding) and is no foreign page."""
+        host, origin = self.headers.get("Host", ""), self.headers.get("Origin")
+        if not is_loopback(host) or (origin is not None and origin.lower() != f"http://{host.lower()}"):
+            self._say(HTTPStatus.FORBIDDEN, f"this server goes by {self.server.url} only")
+            return
+        answer = {"/": self._page, "/data.json": self._data}.get(urlsplit(self.path).path)
+        if answer is None:
+            self._say(HTTPStatus.NOT_FOUND, "there is nothing here; the page is at /")
+            return
+        try:
+            answer()
+        except (OSError, ValueError) as error:  # a file that changes while it is read: the page asks again
+            self._say(HTTPStatus.SERVICE_UNAVAILABLE, str(error))
+
+    def _refuse(self) -> None:
+        self._say(HTTPStatus.METHOD_NOT_ALLOWED, "only GET is possible here")
+
+    do_HEAD = do_POST = do_PUT = do_PATCH = do_DELETE = do_OPTIONS = _refuse  # noqa: N815
+
+    def _page(self) -> None:
+        self._send(HTTPStatus.OK, "text/html; charset=utf-8", page().render(self.server.watched.data()).encode())
+
+    def _data(self) -> None:
+        content = embedded(self.server.watched.data()).encode()
+        tag = f'"{hashlib.blake2b(content, digest_size=12).hexdigest()}"'
+        if self.headers.get("If-None-Match") == tag:
+            self._send(HTTPStatus.NOT_MODIFIED, "application/json", b"", {"ETag": tag})
+        else:
+            self._send(HTTPStatus.OK, "application/json", content, {"ETag": tag})
+
+    def _say(self, status: HTTPStatus, text: str) -> None:
+        self._send(status, "application/json", json.dumps({"error": text}).encode())
+
+    def _send(self, status: HTTPStatus, kind: str, content: bytes, more: dict[str, str] | None = None) -> None:
+        self.send_response(status)
+        size = {} if status == HTTPStatus.NOT_MODIFIED else {"Content-Length": str(len(content))}
+        allow = {"Allow": "GET"} if status == HTTPStatus.METHOD_NOT_ALLOWED else {}
+        for name, value in {"Content-Type": kind, **size, **allow, **HEADERS, **(more or {})}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(content)
+
+    def version_string(self) -> str:
+        """Nobody needs to know more."""
+        return "evenglot"
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """The terminal belongs to the person; a page asks every few seconds."""
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a `Host` header, with any port, names this machine's loopback."""
+    try:
+        name = urlsplit(f"//{host}").hostname or ""
+        return name == "localhost" or ip_address(name).is_loopback
+    except ValueError:
+        return False
+
+
+def listen(runs: Sequence[Run], port: int, names: Sequence[str] | None = None) -> Server:
+    """A server that has its port, 0 for any that is free; ValueError if it cannot be had."""
+    if not runs:
+        raise ValueError("report: name at least one run to watch")
+    if not 0 <= port < 2**16:
+        raise ValueError(f"port: expected 0 to {2**16 - 1}, got {port}")
+    try:
+        return Server(Watched(runs, names), port)
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            raise ValueError(f"port {port} of {ADDRESS} is taken; choose another with --port") from error
+        raise ValueError(f"cannot listen on port {port} of {ADDRESS}: {error.strerror}") from error
+
+
+def _say(text: str) -> None:
+    print(text, flush=True)
+
+
+def watch(
+    runs: Sequence[Run],
+    *,
+    port: int,
+    names: Sequence[str] | None = None,
+    open_: Callable[[str], object] | None = None,
+    tell: Callable[[str], object] = _say,
+) -> None:
+    """Serve the page of these runs until Ctrl-C. `open_` is called with the address once it can be asked."""
+    with listen(runs, port, names) as server:
+        tell(f"The report is at {server.url} and refreshes itself (Ctrl-C stops it)")
+        if open_ is not None:
+            open_(server.url)
+        try:
+            server.serve_forever(poll_interval=0.2)
+        except KeyboardInterrupt:
+            tell("Stopped.")
