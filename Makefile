@@ -8,7 +8,7 @@ BIN := .venv/bin
 help:            ## what can be made
 	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/:.*## */\t/' | expand -t 12
 
-demo: .venv/ready        ## set up, then the main job on the embedded corpus, as far as it goes: tables and a picture
+demo: .venv/ready        ## set up, then train, score and report two models on the embedded corpus: about five minutes
 	@$(BIN)/evenglot demo --out demo
 
 test: lint       ## set up, then lint and all fast tests

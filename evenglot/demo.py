@@ -1,116 +1,156 @@
-"""The demo: from raw text to a store on the embedded corpus, and what each strategy does on the sizes of the paper."""
+"""The demo: the whole way on the embedded corpus, from raw text to two scored models and a report of them."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from textwrap import dedent
+from time import monotonic
 from typing import Any
 
 from rich.console import Console
+from rich.text import Text
 
-from evenglot.balance import create
-from evenglot.config import load_config
-from evenglot.corpus.check import check
+from evenglot.balance.balancer import Signal
+from evenglot.config import Config, load_config
 from evenglot.corpus.prepare import prepare
 from evenglot.corpus.recipes import recipe_config
+from evenglot.evaluation.compare import compare
+from evenglot.evaluation.engines import SearchOptions
+from evenglot.evaluation.results import read_result
+from evenglot.evaluation.score import read_translations, score_run, scores_file
 from evenglot.progress import Bars
-from evenglot.report.data_tables import check_tables, store_table, vocabulary_table
-from evenglot.report.figures import draw_mixtures
-from evenglot.report.tables import table
-from evenglot.simulate import Simulation, learning_curves, simulate
+from evenglot.report.compare_tables import scores_sheet, verdict
+from evenglot.report.data_tables import store_table
+from evenglot.report.page import write_report
+from evenglot.report.samples import samples
+from evenglot.report.training_tables import duration
+from evenglot.training.log import read_log
+from evenglot.training.parallel import processes
+from evenglot.training.reference import baseline
+from evenglot.training.run import Run, open_prepared
+from evenglot.training.train import train
 
-# TED talks, related languages to English (Zhou, Levy et al. 2021): sentence pairs, and the losses of its ERM model in
-# nats per target token, which are chi-IBR's baselines.
-TED_SIZES = {
-    "bel": 4509,
-    "aze": 5946,
-    "glg": 10017,
-    "slk": 61470,
-    "ces": 103093,
-    "tur": 182470,
-    "por": 184755,
-    "rus": 208458,
-}
-TED_BASELINE = {
-    "bel": 1.893,
-    "aze": 2.111,
-    "glg": 2.006,
-    "slk": 2.155,
-    "ces": 2.23,
-    "tur": 2.392,
-    "por": 2.037,
-    "rus": 2.472,
-}
-
-STRATEGIES: dict[str, tuple[str, dict[str, Any]]] = {
-    "ERM (tau = 1)": ("proportional", {}),
-    "tau = 5": ("temperature", {"tau": 5}),
-    "UniMax, 3 an epoch": ("unimax", {"passes": 3}),
-    "cooldown, tau 5 to 1": ("schedule", {"points": {0: "tau:5", 15: "data"}, "interpolate": True}),
-    "chi-IBR, rho = 0.05": ("chi-ibr", {"rho": 0.05, "baseline": TED_BASELINE}),
-    "chi-IBR, no baseline": ("chi-ibr", {"rho": 0.05}),
-    "CVaR-IBR, alpha = 0.5": ("cvar-ibr", {"baseline": TED_BASELINE, "floor": 0.2}),
-    "Group DRO, reweights": ("group-dro", {"baseline": TED_BASELINE}),
-    "chi-PD, reweights": ("chi-pd", {"rho": 0.05, "baseline": TED_BASELINE}),
-}
+STRATEGIES = {"erm": {"strategy": "proportional"}, "chi-ibr": {"strategy": "chi-ibr"}}
+MINUTES = 5.0
+UPDATES_A_MINUTE = 180  # of each model, so that all of it takes about the minutes that were asked for on two cores
+WARMUP = 150
+SEARCH = SearchOptions(max_ratio=3)  # a model that has learnt little goes on talking
 
 
-def run_demo(out: Path, console: Console | None = None) -> None:
-    """Everything that there is to see so far; training will take the place of the dry run."""
+def run_demo(out: Path, minutes: float = MINUTES, console: Console | None = None) -> Path:
+    """Prepare, train twice, translate, score, report. Started again it goes on where it was."""
     console = console or Console()
-    prepare_demo_corpus(out, console)
-    dry_run(out, console)
-
-
-def prepare_demo_corpus(out: Path, console: Console) -> None:
-    """Check and prepare the corpus inside the package; the store is in `out`."""
-    config = load_config(recipe_config("tiny-webui"), [f"store.folder={json.dumps(str((out / 'store').resolve()))}"])
-    console.print(
-        "\nFive languages of software messages, inside the package, translated to English: `evenglot check`, then "
-        "`evenglot prepare`.\n",
-        highlight=False,
+    started = monotonic()
+    _say(
+        console,
+        f"""
+        Five languages of software messages, translated to English: 4,158 pairs of the largest, 300 of the smallest.
+        Two models are trained on them, with the same seed and the same number of updates:
+        erm on the data as they are, then chi-ibr, which shows more of what lags behind erm's losses.
+        About {minutes:g} minutes. Everything will be in {out}/.
+    """,
     )
-    console.print(*check_tables(check(config, Bars())))
-    store = prepare(config, Bars())
-    console.print(store_table(store), vocabulary_table(store))
-    console.print(f"Store: {store.folder}", highlight=False, soft_wrap=True, markup=False)
+    _step(console, 1, "Prepare: clean, learn vocabularies, write the store")
+    plain = _config(out, STRATEGIES["erm"])
+    store = prepare(plain, Bars())
+    console.print(store_table(store))
 
+    erm, chi = Run(out / "erm"), Run(out / "chi-ibr")
+    updates = max(1, round(minutes * UPDATES_A_MINUTE))
+    _step(console, 2, f"Train erm: {updates} updates on the data as they are")
+    _train(_config(out, STRATEGIES["erm"], updates), erm)
+    losses = out / "erm" / "baseline.json"
+    if not losses.exists():
+        with processes(plain.train) as mine:
+            baseline(erm, losses, Signal(), mine, Bars())
 
-def dry_run(out: Path, console: Console, intervals: int = 20) -> None:
-    """Simulate every strategy on the TED sizes, print two tables, save a picture in `out`."""
-    losses = learning_curves(TED_SIZES, TED_BASELINE)
-    simulations = {
-        label: simulate(create(name, TED_SIZES, **options), losses, intervals)
-        for label, (name, options) in STRATEGIES.items()
-    }
-    console.print(
-        f"\nA dry run on the sizes of the TED corpus: {len(TED_SIZES)} languages, {sum(TED_SIZES.values()):,} pairs, "
-        f"{intervals} epochs.\nThe losses are scripted (each language learns with the pairs it is shown): no model is "
-        "trained yet.\n",
-        highlight=False,
+    _step(console, 3, f"Train chi-ibr: {updates} updates, each epoch drawn anew")
+    balance = {**STRATEGIES["chi-ibr"], "baseline": str(losses.resolve())}
+    _train(_config(out, balance, updates), chi)
+
+    _step(console, 4, "Translate and score the test sets")
+    for run in (erm, chi):
+        if not scores_file(run, "test").exists():
+            score_run(run, "test", SEARCH, Bars())
+    comparison = compare(
+        [read_result(run, run.folder.name, "test") for run in (erm, chi)], "erm", "test", warn=lambda text: None
+    ).as_json()
+    for metric in ("chrf", "bleu"):
+        console.print(scores_sheet(comparison, metric).to_rich())
+    _conclude(console, comparison)
+    console.print(*_translations([erm, chi]), sep="\n")
+
+    _step(console, 5, "Report")
+    report = write_report([erm, chi], out / "report.html", comparison=comparison)
+    _say(
+        console,
+        f"""
+        {report}: open it in a browser. (This took {duration(monotonic() - started)}.)
+
+        Now your own data:
+          evenglot example > conf.yaml      # every key is explained; say where your text is
+          evenglot prepare conf.yaml
+          evenglot train conf.yaml --out runs/first
+    """,
     )
-    for part in demo_tables(simulations, intervals):
-        console.print(part, "")
-    picture = out / "mixtures.png"
-    try:
-        draw_mixtures(
-            simulations, picture, "Mixture q of the languages, epoch by epoch (dashed: their share of the corpus)"
-        )
-    except ModuleNotFoundError:
-        console.print('No picture: matplotlib is not installed. Try: pip install "evenglot\\[figures]"')
-    else:
-        console.print(f"Picture: {picture}", highlight=False, soft_wrap=True)
+    return report
 
 
-def demo_tables(simulations: dict[str, Simulation], intervals: int) -> list[object]:
-    """How each strategy ends, and how often it has shown each corpus."""
-    columns = sorted(TED_SIZES, key=TED_SIZES.__getitem__)
-    data = {"pairs, in thousands": [f"{TED_SIZES[name] / 1000:.0f}" for name in columns]}
-    total = sum(TED_SIZES.values())
-    shares = {"share of the corpus": [f"{100 * TED_SIZES[name] / total:.1f}" for name in columns]}
-    shares |= {k: [f"{100 * s.mixtures[-1][name]:.1f}" for name in columns] for k, s in simulations.items()}
-    passes = {k: [f"{s.passes[name]:.0f}" for name in columns] for k, s in simulations.items()}
-    return [
-        table("Mixture q in the last epoch, in %", data | shares, columns),
-        table(f"Passes over each corpus in {intervals} epochs", passes, columns),
-    ]
+def _config(out: Path, balance: Mapping[str, Any], updates: int | None = None) -> Config:
+    settings: dict[str, Any] = {"store.folder": str((out / "store").resolve()), "balance": balance}
+    if updates is not None:
+        settings |= {"train.updates": updates, "train.warmup": min(WARMUP, updates // 4)}
+    return load_config(recipe_config("tiny-webui"), [f"{key}={json.dumps(value)}" for key, value in settings.items()])
+
+
+def _train(config: Config, run: Run) -> None:
+    """Unless it is done."""
+    ends = (
+        [event["step"] for event in read_log(run.log_file) if event["event"] == "done"] if run.log_file.exists() else []
+    )
+    if not ends or ends[-1] < config.train.updates:
+        reason = train(config, run.folder, resume=True)
+        if reason == "stopped":
+            raise ValueError("the demo was stopped; start it again, and it goes on from here")
+
+
+def _conclude(console: Console, comparison: Mapping[str, Any]) -> None:
+    """What the numbers show, whoever wins."""
+    for metric in ("chrf", "bleu"):
+        for line in verdict(comparison, metric):
+            console.print(line, highlight=False, markup=False)
+    _say(
+        console,
+        """
+        One seed, small test sets, minutes of training: see how it works here, not which strategy is best.
+        `evenglot compare` takes several seeds, and docs/choosing.md says which strategy to begin with.
+    """,
+    )
+
+
+def _translations(runs: Sequence[Run]) -> list[Text]:
+    """Of each language the sentence that erm translates neither well nor badly, and what both models make of it."""
+    found = []
+    erm = samples(runs[0], "test")
+    for name, chosen in erm.items():
+        sample = chosen.median
+        lines = open_prepared(runs[0].config()).text(name, "test", "source")
+        row = lines.index(sample.source)
+        text = Text(f"{name}  ", style="bold").append(sample.source, style="not bold")
+        text.append(f"\n    reference  {sample.reference}", style="not bold dim")
+        for run in runs:
+            said = read_translations(run, "test", name)[row]
+            text.append(f"\n    {run.folder.name:9}  {said}", style="not bold")
+        found.append(text)
+    return found
+
+
+def _step(console: Console, number: int, text: str) -> None:
+    console.print()
+    console.rule(f"[bold]{number} of 5[/]  {text}", align="left", style="dim")
+
+
+def _say(console: Console, text: str) -> None:
+    console.print(dedent(text).strip("\n"), highlight=False, soft_wrap=True, markup=False)

@@ -1,0 +1,76 @@
+"""The demo does what it says, on the real corpus; the whole of it, with a model that has learnt, is a slow test."""
+
+import json
+from io import StringIO
+
+import pytest
+import sentencepiece
+from rich.console import Console
+
+from evenglot.config import load_config
+from evenglot.corpus.store import SIDES
+from evenglot.demo import MINUTES, UPDATES_A_MINUTE, run_demo
+from evenglot.directions import parse
+from evenglot.evaluation.engines import SearchOptions, TorchEngine
+from evenglot.evaluation.scores import Scorer
+from evenglot.evaluation.translate import Translator, usable_device
+from evenglot.training.log import read_log
+from evenglot.training.run import Run, create_model, open_prepared
+
+LANGUAGES = ("por", "tur", "ces", "slk", "glg")
+
+
+def demo(out, minutes):
+    console = Console(file=StringIO(), width=80)
+    run_demo(out, minutes, console)
+    return console.file.getvalue()
+
+
+def untrained_chrf(run: Run) -> dict[str, float]:
+    """chrF++ of the model before its first update."""
+    config = run.config()
+    store = open_prepared(config)
+    vocabularies = [sentencepiece.SentencePieceProcessor(model_file=str(store.vocabulary_file(side))) for side in SIDES]
+    model = create_model(config, store)
+    translator = Translator(
+        TorchEngine(model, usable_device("cpu")), *vocabularies, config.data.directions, model.shape.max_positions
+    )
+    found = {}
+    for name in store.directions:
+        best = translator.stream(store.text(name, "test", "source"), parse(name), SearchOptions(beam=1, max_length=40))
+        texts = [each[0].text for each in best]
+        found[name] = Scorer().score(texts, store.text(name, "test", "target")).chrf
+    return found
+
+
+def test_every_step_leaves_what_it_should_and_a_second_start_does_nothing_again(tmp_path):
+    said = demo(tmp_path, 0.15)
+    assert max(len(line) for line in said.splitlines() if str(tmp_path) not in line) <= 120  # a path may be long
+    assert "…" not in said
+    report = (tmp_path / "report.html").read_text(encoding="utf-8")
+    for word in ("erm", "chi-ibr", *LANGUAGES):
+        assert word in said
+        assert word in report
+    logs = {name: read_log(tmp_path / name / "log.jsonl") for name in ("erm", "chi-ibr")}
+    assert {events[-1]["step"] for events in logs.values()} == {round(0.15 * UPDATES_A_MINUTE)}
+    configs = [load_config(tmp_path / name / "config.yaml", check_files=False) for name in logs]
+    assert configs[0].seed == configs[1].seed
+    assert configs[0].train == configs[1].train
+    baselines = [event["baseline"] for event in logs["chi-ibr"] if event["event"] == "balance"]
+    assert logs["chi-ibr"][0]["reference"]["updates"] == logs["erm"][-1]["step"]
+    assert all(loss is not None for losses in baselines for loss in losses.values())
+    assert "evenglot train conf.yaml" in said
+
+    again = demo(tmp_path, 0.15)
+    assert {name: read_log(tmp_path / name / "log.jsonl") for name in logs} == logs
+    assert "chrF++ (test)" in again
+
+
+@pytest.mark.slow
+def test_both_models_have_learnt_every_language(tmp_path):
+    demo(tmp_path, MINUTES)
+    nothing = untrained_chrf(Run(tmp_path / "erm"))
+    for name in ("erm", "chi-ibr"):
+        scores = json.loads((tmp_path / name / "scores.json").read_text())
+        for direction, before in nothing.items():
+            assert scores["directions"][direction]["chrf"] > before + 10, (name, direction)
