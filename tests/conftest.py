@@ -1,5 +1,9 @@
 """Settings for all tests."""
 
+import os
+
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # before torch loads, as the command line does
+
 from hypothesis import settings
 
 from tests.tasks import conf, configure, run, translator

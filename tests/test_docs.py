@@ -25,7 +25,7 @@ from evenglot import yaml12
 from evenglot.balance import STRATEGIES
 from evenglot.cli import app
 from evenglot.config import EXAMPLE, Config, load_config
-from evenglot.config.models import _model_of
+from evenglot.config.models import model_of
 from tests.documents import PAGES, ROOT, Block, anchors, blocks, code_spans, links, prose
 from tests.workplace import SLOW, furnish, in_a_shell, in_process, perform, write_texts
 
@@ -273,7 +273,7 @@ def known_keys(model) -> list[str]:
 def test_commands_options_and_keys_in_sentences_exist(page):
     options = {option for command in SUBCOMMANDS.values() for parameter in command.params for option in parameter.opts}
     keys = {f"{name}.{key}" for name, model in SECTIONS.items() for key in known_keys(model)}
-    keys |= {f"balance.{key}" for strategy in STRATEGIES for key in _model_of(strategy).model_fields}
+    keys |= {f"balance.{key}" for strategy in STRATEGIES for key in model_of(strategy).model_fields}
     for span in code_spans(prose(page)):
         words = span.split()
         if words[0] == "evenglot" and len(words) > 1 and not words[1].startswith("-"):

@@ -119,12 +119,12 @@ def _balance_model(value: Mapping[str, Any] | None) -> type[Section]:
             create(str(strategy), {})
         except ValueError as error:
             refuse([(("strategy",), str(error).removeprefix("name: "))])
-    return _model_of(strategy)
+    return model_of(strategy)
 
 
 @cache
-def _model_of(strategy: str) -> type[Section]:
-    """Made from the signature of what builds the balancer."""
+def model_of(strategy: str) -> type[Section]:
+    """The keys of the section with a strategy, made from the signature of what builds its balancer."""
     special: dict[str, Any] = {
         "preset": Literal[tuple(PRESETS)],
         "baseline": Mapping[str, Finite] | Literal["auto"] | FilePath | None,

@@ -14,7 +14,7 @@ from typing import Any
 from evenglot import yaml12
 from evenglot.balance.catalogue import STRATEGIES
 from evenglot.config import EXAMPLE, Config
-from evenglot.config.models import _model_of
+from evenglot.config.models import model_of
 
 Schema = Mapping[str, Any]  # JSON Schema, as pydantic writes it
 
@@ -199,7 +199,7 @@ def _section(chapter: Chapter, keys: Schema) -> Iterator[str]:
 
 def _options(strategy: str) -> Schema:
     """The keys of the section `balance`, with this strategy."""
-    options: dict[str, Schema] = _model_of(strategy).model_json_schema()["properties"]
+    options: dict[str, Schema] = model_of(strategy).model_json_schema()["properties"]
     return {**options, "strategy": {"default": options["strategy"]["default"], "enum": list(STRATEGIES)}}
 
 

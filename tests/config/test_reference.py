@@ -9,7 +9,7 @@ import pytest
 
 from evenglot.balance import STRATEGIES
 from evenglot.config import EXAMPLE, Config
-from evenglot.config.models import _model_of
+from evenglot.config.models import model_of
 from evenglot.config.reference import chapters, in_words, prose, reference
 
 PAGE = Path(__file__).parents[2] / "docs" / "configuration.md"
@@ -33,7 +33,7 @@ def test_every_key_is_there_once(section):
     model = Config.model_fields[section].annotation
     keys = [row[0] for row in ROW.findall(PARTS[section])]
     if section == "balance":
-        assert keys == list(_model_of("chi-ibr").model_fields)
+        assert keys == list(model_of("chi-ibr").model_fields)
     elif section == "seed":
         assert keys == ["seed"]
     else:
@@ -42,7 +42,7 @@ def test_every_key_is_there_once(section):
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_every_strategy_is_there_with_its_options(strategy):
-    options = [name for name in _model_of(strategy).model_fields if name not in ("strategy", "p_unit")]
+    options = [name for name in model_of(strategy).model_fields if name not in ("strategy", "p_unit")]
     assert [row[0] for row in ROW.findall(PARTS[strategy])] == (options if strategy != "chi-ibr" else [])
 
 
