@@ -232,7 +232,9 @@ def compare(
     reference: Annotated[
         str | None, typer.Option(metavar="NAME", help="What others are compared to; default: tau = 1.")
     ] = None,
-    split: Annotated[Literal["test", "valid", "valid_full"], typer.Option(help="Which held-out text.")] = "test",
+    split: Annotated[
+        Literal["test", "valid", "valid_full"] | None, typer.Option(help="Which held-out text; default: test.")
+    ] = None,
     form: Annotated[
         Literal["text", "markdown", "latex", "json"], typer.Option("--format", help="How to print it.")
     ] = "text",
@@ -255,17 +257,29 @@ def compare(
         from evenglot.grid.work import grid_results, run_grid
 
         grid, planned = load_grid(runs[0])
+        if reference is not None and reference not in grid.strategies:
+            raise ValueError(f"--reference {reference}: not one of the strategies {', '.join(grid.strategies)}")
+        if split not in (None, grid.split):
+            raise ValueError(f"--split {split}: the grid says {grid.split}; change it there")
         run_grid(grid, planned, at_once=jobs, keep_in=keep)
         results = grid_results(grid, planned, keep)
         reference, split, out = reference or grid.reference, grid.split, out or Path(grid.out)
     else:
+        if jobs != 1 or keep is not None:
+            raise ValueError("--jobs, --keep: only for a grid file")
+        split = split or "test"
         results = {None: [read_result(Run(folder), name, split) for name, folder in named_runs(runs)]}
     warnings: list[str] = []
-    for name, found in results.items():
-        comparison = compare_results(found, reference, split, warnings.append).as_json()
+    compared = {
+        name: compare_results(found, reference, split, warnings.append).as_json() for name, found in results.items()
+    }
+    for name, comparison in compared.items():
         if out is not None:
             write_comparison(comparison, out / name if name else out)
-        show(comparison, form, name)
+        if form != "json" or name is None:
+            show(comparison, form, name)
+    if form == "json" and None not in compared:
+        typer.echo(json.dumps(compared, indent=1, ensure_ascii=False, allow_nan=False))
     _print_warnings(Console(stderr=True), list(dict.fromkeys(warnings)))
 
 

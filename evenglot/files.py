@@ -56,14 +56,17 @@ def remove_folder(folder: Path) -> None:
 
 
 @contextmanager
-def lock(folder: Path, message: str, error: type[ValueError] = LockedError) -> Iterator[None]:
-    """Let only one process into the block; others get the error with this message. A killed process lets go."""
+def lock(folder: Path, message: str, error: type[ValueError] = LockedError) -> Iterator[int]:
+    """Let only one process into the block; others get the error with this message. A killed process lets go.
+
+    Gives the descriptor of the lock: whoever inherits it holds on to it.
+    """
     with (folder / LOCK).open("a") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as taken:
             raise error(message) from taken
-        yield
+        yield file.fileno()
 
 
 def write_json(path: Path, content: Any) -> None:

@@ -40,14 +40,14 @@ def drawn_sentences(sentences: int, samples: int, seed: int | Sequence[int] = SE
     return np.bincount(flat.ravel(), minlength=samples * sentences).reshape(samples, sentences).astype(np.float64)
 
 
-def drawn_seeds(seeds: int, samples: int) -> NDArray[np.int64]:
-    """Which of so many training runs are in each sample, (samples, seeds)."""
-    return np.random.default_rng([SEED, seeds]).integers(seeds, size=(samples, seeds))
+def drawn_seeds(seeds: int, samples: int, which: Sequence[int] = ()) -> NDArray[np.int64]:
+    """Which of so many training runs are in each sample, (samples, seeds); others for other runs than `which`."""
+    return np.random.default_rng([SEED, seeds, *which]).integers(seeds, size=(samples, seeds))
 
 
-def sentences_of(name: str, sentences: int, samples: int) -> Numbers:
-    """The samples of a direction; directions are drawn independently."""
-    return drawn_sentences(sentences, samples, [SEED, crc32(name.encode())])
+def sentences_of(references: str, sentences: int, samples: int) -> Numbers:
+    """The samples of a test set, by the digest of its references: different sets are drawn independently."""
+    return drawn_sentences(sentences, samples, [SEED, crc32(references.encode())])
 
 
 def sampled_scores(metric: Metric, counts: Sequence[Counts], sentences: Numbers, seeds: NDArray[np.int64]) -> Numbers:

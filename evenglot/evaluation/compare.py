@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
+from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
 
@@ -56,7 +57,8 @@ class Row:
     @property
     def passes(self) -> dict[str, float]:
         """Over each corpus, mean of the runs."""
-        return {name: fmean(r.passes[name] for r in self.results) for name in self.results[0].passes}
+        common = set.intersection(*(set(result.passes) for result in self.results))
+        return {name: fmean(r.passes[name] for r in self.results) for name in common}
 
     @property
     def cost(self) -> Cost:
@@ -102,11 +104,13 @@ class Comparison:
 
     @cached_property
     def metrics(self) -> list[str]:
-        """Those that every run has for every direction."""
+        """Those that every run has for every direction, made in the same way."""
+        results = [result for row in self.rows for result in row.results]
         return [
             metric
             for metric in METRICS
-            if all(metric in r.statistics.counts[name] for row in self.rows for r in row.results for name in self.pairs)
+            if all(metric in result.statistics.counts[name] for result in results for name in self.pairs)
+            and len({result.signature.get(metric) for result in results}) == 1
         ]
 
     @property
@@ -183,10 +187,11 @@ class Comparison:
         """Scores of every row and metric by direction, in every sample; the same seeds and sentences for all rows."""
         found: dict[tuple[str, str], dict[str, Numbers]] = {}
         for name in self.pairs:  # the outer loop: the drawn sentences are large
-            lines = len(self.reference.results[0].statistics.counts[name][self.metrics[0]])
-            sentences = sentences_of(name, lines, self.samples)
+            statistics = self.reference.results[0].statistics
+            lines = len(statistics.counts[name][self.metrics[0]])
+            sentences = sentences_of(statistics.references[name], lines, self.samples)
             for row in self.rows:
-                seeds = drawn_seeds(len(row.results), self.samples)
+                seeds = drawn_seeds(len(row.results), self.samples, row.seeds)
                 for metric in self.metrics:
                     counts = [result.statistics.counts[name][metric] for result in row.results]
                     scores = sampled_scores(METRICS[metric], counts, sentences, seeds)
@@ -217,7 +222,7 @@ class Comparison:
             "strategy": row.results[0].strategy,
             "tau": "inf" if tau == math.inf else tau,
             "seeds": row.seeds,
-            "runs": [result.folder.as_posix() for result in row.results],
+            "runs": [_from_here(result.folder) for result in row.results],
             "passes": {name: row.passes[name] for name in self.pairs},
             "cost": asdict(row.cost),
             "validation": {name: row.validation(name) for name in self.pairs},
@@ -232,6 +237,12 @@ class Comparison:
         worst = {"direction": self.worst(row, metric), **(groups["worst"] or {})}
         directions = {name: _means_json(self.score(row, metric, [name])) for name in self.pairs}
         return {"directions": directions, **groups, "worst": worst}
+
+
+def _from_here(folder: Path) -> str:
+    """A path that tells nothing about the machine: from the working folder, or the name alone."""
+    path = folder.absolute()
+    return path.relative_to(Path.cwd()).as_posix() if path.is_relative_to(Path.cwd()) else path.name
 
 
 def _means_json(means: Means | None) -> dict[str, Any] | None:
@@ -273,6 +284,8 @@ def compare(results: Sequence[Result], reference: str | None, split: str, warn: 
     comparison = Comparison(split, tuple(rows))
     if not comparison.pairs:
         raise ValueError("these runs have no direction in common")
+    if not comparison.metrics:
+        raise ValueError("these runs have no score in common; score them all in the same way")
     _mention_doubts(comparison, warn)
     return comparison
 
@@ -291,6 +304,15 @@ def _refuse_different_tests(results: Sequence[Result]) -> None:
 
 def _mention_doubts(comparison: Comparison, warn: Callable[[str], object]) -> None:
     reference = comparison.reference
+    results = [result for row in comparison.rows for result in row.results]
+    for metric in METRICS:
+        if len(signatures := {result.signature.get(metric) for result in results}) > 1:
+            warn(
+                f"{METRICS[metric].label} left out: made in different ways ({', '.join(sorted(map(str, signatures)))})"
+            )
+    other = {n for n, pairs in comparison.pairs.items() if any(r.pairs.get(n) != pairs for r in results)}
+    if other:
+        warn(f"not all runs were trained on as many pairs of {', '.join(sorted(other))}")
     for row in comparison.rows:
         if len(set(row.seeds)) < len(row.seeds):
             warn(f"{row.name}: several runs with the same seed; give different strategies different names (NAME=RUN)")
@@ -304,7 +326,7 @@ def _mention_doubts(comparison: Comparison, warn: Callable[[str], object]) -> No
                 f"{row.name}: {row.cost.updates:,.0f} updates, {reference.name} {reference.cost.updates:,.0f}: not the "
                 "same amount of training"
             )
-    if len(reference.seeds) == 1:
+    if any(len(row.seeds) == 1 for row in comparison.rows):
         warn("one seed: intervals tell about other test sentences, not about training again; use three or more")
 
 

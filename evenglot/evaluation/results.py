@@ -49,7 +49,8 @@ class Result:
 def read_result(run: Run, row: str, split: str) -> Result:
     """Read a run that `evenglot score` has scored on a split."""
     if not run.log_file.exists():
-        raise RunError(f"{run.folder}: not a run (it has no log.jsonl); `evenglot train` makes one")
+        wrong = "not a run (it has no log.jsonl)" if run.folder.is_dir() else "there is no such run or grid file"
+        raise RunError(f"{run.folder}: {wrong}; `evenglot train` makes a run")
     events = read_log(run.log_file)
     about = next((event for event in events if event["event"] == "config"), None)
     if about is None:
@@ -71,9 +72,17 @@ def read_result(run: Run, row: str, split: str) -> Result:
         passes={name: standings.passes(name) or 0.0 for name in pairs},
         validation=best_validation(events).get("loss_per_character", {}),
         statistics=Statistics.load(statistics),
-        signature=json.loads(scores_file(run, split).read_text(encoding="utf-8"))["signature"],
+        signature=_signature(scores_file(run, split)),
         cost=_cost(events, about),
     )
+
+
+def _signature(file: Path) -> dict[str, str]:
+    try:
+        found: dict[str, str] = json.loads(file.read_text(encoding="utf-8"))["signature"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise RunError(f"{file}: cannot be read; run `evenglot score` again") from error
+    return found
 
 
 def named_runs(arguments: Sequence[str]) -> list[tuple[str, Path]]:
@@ -85,8 +94,8 @@ def named_runs(arguments: Sequence[str]) -> list[tuple[str, Path]]:
     if len(set(rows)) > 1:
         parts = list(zip(*(row.parts for row in rows), strict=False))
         common = next((depth for depth, names in enumerate(parts) if len(set(names)) > 1), len(parts))
-    short = iter(["/".join(row.parts[common:]) if common else row.name for row in rows])
-    return [(name or next(short) or path.name, path) for name, path in split]
+    short = iter(["/".join(row.parts[common:]) if row.parts[common:] and common else row.name for row in rows])
+    return [(name or next(short), path) for name, path in split]
 
 
 def _parted(arguments: Sequence[str]) -> list[tuple[str, str, str]]:

@@ -6,6 +6,7 @@ They hold no text, so they can be kept and shared where the test set cannot. BLE
 from __future__ import annotations
 
 import os
+import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +21,7 @@ Numbers = NDArray[np.float64]
 Counts = NDArray[np.generic]  # (sentences, counts)
 
 BETA = 2.0  # chrF weighs recall so many times as much as precision
-TINY = 1e-16
+DAMAGED = (OSError, ValueError, EOFError, KeyError, RuntimeError, SyntaxError, BadZipFile, zlib.error)  # in an archive
 
 
 @dataclass(frozen=True)
@@ -101,14 +102,17 @@ class Statistics:
         counts: dict[str, dict[str, Counts]] = {}
         references: dict[str, str] = {}
         try:
-            with np.load(file, allow_pickle=False) as archive:
+            with file.open("rb") as content:  # np.load would leave it open if it is no archive
+                archive = np.load(content, allow_pickle=False)
                 for key in archive.files:
                     name, _, what = key.partition("/")
                     if what == "references":
                         references[name] = str(archive[key])
                     elif what in METRICS:
                         counts.setdefault(name, {})[what] = archive[key]
-        except (OSError, ValueError, EOFError, BadZipFile) as error:
+            if not counts or counts.keys() != references.keys():
+                raise ValueError("not the counts of scored directions")
+        except (*DAMAGED, AttributeError) as error:  # a single array has no `files`
             raise ValueError(f"{file}: cannot be read; run `evenglot score` again") from error
         return Statistics(counts, references)
 

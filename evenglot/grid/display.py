@@ -30,7 +30,7 @@ class GridDisplay:
         self.console = console or Console(stderr=True)
         self._runs, self._at_once = runs, at_once
         self._total = sum(job.config.train.updates for job in missing)
-        self._left = len(missing)
+        self._left, self._runs_failed = len(missing), 0
         self._done: dict[str, int] = {job.name: _updates(job) for job in missing}
         self._done_before = sum(self._done.values())
         self._started = monotonic()
@@ -74,6 +74,7 @@ class GridDisplay:
 
     def failed(self, job: Job, message: str) -> None:
         """A run has failed; the others go on."""
+        self._runs_failed += 1
         self._gone(job)
         self._say(message)
 
@@ -83,7 +84,8 @@ class GridDisplay:
         self._bars.update(self._all, completed=sum(self._done.values()), description=self._heading())
 
     def _heading(self) -> str:
-        return f"{self._runs - self._left}/{self._runs} runs"
+        failed = f" ({self._runs_failed} failed)" if self._runs_failed else ""
+        return f"{self._runs - self._left - self._runs_failed}/{self._runs} runs{failed}"
 
     def _say(self, text: str) -> None:
         self._bars.console.print(text, highlight=False, soft_wrap=True, markup=False)

@@ -16,6 +16,8 @@ from evenglot.training.log import read_log
 from evenglot.training.run import Run, RunError, differences
 
 BASELINES = "baseline*.json"
+WHAT_DATA = ("directions", "grouping")  # the other keys of `data` say where the text is
+FREE_TO_KEEP = {"store.folder", "store.threads", "train.threads", "train.device", "train.log_every", "train.trackers"}
 
 
 def keep(job: Job, split: str, folder: Path, root: Path) -> None:
@@ -38,7 +40,9 @@ def kept(job: Job, split: str, folder: Path, root: Path) -> bool:
         settings, _ = yaml12.parse(there.config_file.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise RunError(f"{there.config_file}: cannot be read: {error}") from error
-    changed = {key for key in differences(settings, _settings(job, root)) if not key.startswith(("data.", "store."))}
+    wanted = _settings(job, root)
+    where = {f"data.{key}" for key in (*settings["data"], *wanted["data"]) if key not in WHAT_DATA}
+    changed = differences(settings, wanted) - where - FREE_TO_KEEP
     if changed:
         raise RunError(
             f"{there.folder}: was made with other settings ({', '.join(sorted(changed))}); remove it, or keep runs of "
@@ -68,4 +72,4 @@ def _without_paths(value: Any, root: Path) -> Any:
     if isinstance(value, str) and os.path.isabs(value):
         path = Path(value)
         return path.relative_to(root).as_posix() if path.is_relative_to(root) else path.name
-    return value
+    return value.replace(f"{root}{os.sep}", "") if isinstance(value, str) else value

@@ -61,6 +61,8 @@ class Grid(Section):
                     ("strategies", name, section),
                     f"a strategy can set {', '.join(sorted(SECTIONS))}; the data are the same for all",
                 )
+            if not isinstance(sections.get("balance") or {}, Mapping):
+                yield ("strategies", name, "balance"), "expected keys with values, such as {strategy: proportional}"
             chain = [name]
             while (needed := self.baseline_of(chain[-1])) is not None and needed not in chain:
                 chain.append(needed)
@@ -71,7 +73,8 @@ class Grid(Section):
 
     def baseline_of(self, strategy: str) -> str | None:
         """The strategy of the grid whose losses this one takes as its baselines."""
-        given = (self.strategies[strategy].get("balance") or {}).get("baseline")
+        balance = self.strategies[strategy].get("balance")
+        given = balance.get("baseline") if isinstance(balance, Mapping) else None
         return given if isinstance(given, str) and given in self.strategies else None
 
 
@@ -127,7 +130,7 @@ def _providers_first(grid: Grid) -> list[str]:
 def _job(grid: Grid, direction: str | None, strategy: str, seed: int, path: str, store: str) -> Job:
     """`path` is that of the grid file, `store` the folder that the base config names."""
     folder = Path(grid.out, *([direction] if direction else []))
-    settings = dict(grid.strategies[strategy])
+    settings = {section: value for section, value in grid.strategies[strategy].items() if value is not None}
     provider = grid.baseline_of(strategy)
     if provider is not None:
         settings["balance"] = {**settings["balance"], "baseline": None}
@@ -143,7 +146,13 @@ def _job(grid: Grid, direction: str | None, strategy: str, seed: int, path: str,
     try:
         config = load_config(grid.base, overrides, check_files=False)
     except ConfigError as error:
-        raise ConfigError(f"{path}: strategies.{strategy}: {line}" for line in error.lines) from None
+        place = f"directions.{direction}" if "data.directions" in str(error) else f"strategies.{strategy}"
+        raise ConfigError(f"{path}: {place}: {line}" for line in error.lines) from None
+    file = config.balance.options.get("baseline")
+    if isinstance(file, str) and file != "auto" and not Path(file).exists():
+        raise ConfigError(
+            [f"{path}: strategies.{strategy}: balance.baseline: neither a strategy of this grid nor a file: {file}"]
+        )
     needs = None
     if provider is not None:
         signal = _signal(config)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
 import subprocess
@@ -14,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
+from evenglot.balance.balancer import Signal
 from evenglot.corpus.prepare import prepare
 from evenglot.evaluation.results import Result, read_result
 from evenglot.evaluation.score import scores_file, statistics_file
@@ -26,6 +28,7 @@ from evenglot.training.log import read_log
 from evenglot.training.run import Run, RunError
 
 SECONDS_BETWEEN_LOOKS = 0.5  # at what the processes do
+PR_SET_PDEATHSIG = 1
 OUTPUT = "output.txt"  # in the folder of a run: what its commands said
 
 
@@ -38,6 +41,8 @@ class Working:
     output: IO[bytes]
     process: subprocess.Popen[bytes] | None = None
     threads: int | None = None
+    held: int | None = None  # the lock of the grid, which a run holds too: it may outlive us
+    said_before: int = 0  # bytes of output before the command that runs
 
     def go_on(self) -> bool:
         """Start the next command when the last is done. Is there anything left? RunError if one failed."""
@@ -46,9 +51,10 @@ class Working:
             if status is None:
                 return True
             if status != 0:
-                raise RunError(f"{self.job.name}: {_last_line(self.output)} ({self.output.name})")
+                raise RunError(f"{self.job.name}: {self._last_words(status)} ({self.output.name})")
         if not self.commands:
             return False
+        self.said_before = os.fstat(self.output.fileno()).st_size
         environment = os.environ | ({"OMP_NUM_THREADS": str(self.threads)} if self.threads else {})
         self.process = subprocess.Popen(
             [sys.executable, "-m", "evenglot", *self.commands.popleft()],
@@ -57,8 +63,17 @@ class Working:
             stderr=subprocess.STDOUT,
             env=environment,
             start_new_session=True,  # Ctrl-C is for us: we tell the others
+            pass_fds=() if self.held is None else (self.held,),
+            preexec_fn=_end_with_us,
         )
         return True
+
+    def _last_words(self, status: int) -> str:
+        """The last line the command has said, and what killed it."""
+        self.output.seek(self.said_before)
+        lines = self.output.read().decode("utf-8", errors="replace").strip().splitlines()
+        said = lines[-1].removeprefix("evenglot: ") if lines else "failed without a word"
+        return said if status > 0 else f"killed by {signal.Signals(-status).name}; last words: {said}"
 
     def stop(self) -> None:
         """Ask the command to end; training saves a checkpoint first."""
@@ -81,6 +96,7 @@ class Workers:
     at_once: int
     finish: Callable[[Job], None]
     display: GridDisplay
+    held: int | None = None
     failures: list[str] = field(default_factory=list)
     working: list[Working] = field(default_factory=list)
 
@@ -109,10 +125,13 @@ class Workers:
 
     def _begin(self, job: Job) -> Working:
         job.run.folder.mkdir(parents=True, exist_ok=True)
+        if not _trained(job):  # what was made from a shorter run must not be taken for that of this one
+            for file in (scores_file(job.run, self.grid.split), *_wanted(job, self.jobs)):
+                file.unlink(missing_ok=True)
         threads = None if job.config.train.threads else max(1, (os.cpu_count() or 1) // self.at_once)
         output = (job.run.folder / OUTPUT).open("ab+")
         self.display.begin(job)
-        return Working(job, deque(commands(self.grid, job, self.jobs)), output, threads=threads)
+        return Working(job, deque(commands(self.grid, job, self.jobs)), output, threads=threads, held=self.held)
 
     def _look_after(self, work: Working) -> None:
         try:
@@ -140,13 +159,17 @@ def commands(grid: Grid, job: Job, jobs: Sequence[Job]) -> list[list[str]]:
         ["train", grid.base, "--out", folder, "--resume", *settings],
         ["score", folder, "--split", grid.split, "--beam", str(grid.beam)],
     ]
-    wanted = {other.needs[1]: other.needs[2] for other in jobs if other.needs and other.needs[0] == job.run}
     found += [
         ["baseline", folder, "--out", os.fspath(file), "--split", signal.split, "--per", signal.unit]
-        for file, signal in wanted.items()
-        if not file.exists()
+        for file, signal in _wanted(job, jobs).items()
+        if not (file.exists() and _trained(job))
     ]
     return found
+
+
+def _wanted(job: Job, jobs: Sequence[Job]) -> dict[Path, Signal]:
+    """The losses of a run that other runs take as their baselines."""
+    return {other.needs[1]: other.needs[2] for other in jobs if other.needs and other.needs[0] == job.run}
 
 
 def finished(grid: Grid, job: Job, jobs: Sequence[Job]) -> bool:
@@ -154,11 +177,15 @@ def finished(grid: Grid, job: Job, jobs: Sequence[Job]) -> bool:
     if not job.run.config_file.exists():
         return False
     job.run.refuse_if_changed(job.config)
-    ends = [event for event in read_log(job.run.log_file) if event["event"] == "done"]
-    trained = bool(ends) and ends[-1]["reason"] != "stopped" and ends[-1]["step"] >= _updates(job)
     scored = all(file(job.run, grid.split).exists() for file in (scores_file, statistics_file))
-    baselines = all(o.needs[1].exists() for o in jobs if o.needs and o.needs[0] == job.run)
-    return trained and scored and baselines
+    return _trained(job) and scored and all(file.exists() for file in _wanted(job, jobs))
+
+
+def _trained(job: Job) -> bool:
+    if not job.run.log_file.exists():
+        return False
+    ends = [event for event in read_log(job.run.log_file) if event["event"] == "done"]
+    return bool(ends) and ends[-1]["reason"] != "stopped" and ends[-1]["step"] >= _updates(job)
 
 
 def _updates(job: Job) -> int:
@@ -172,11 +199,12 @@ def run_grid(grid: Grid, jobs: Sequence[Job], *, at_once: int = 1, keep_in: Path
     root = Path(grid.base).parent
     out = Path(grid.out)
     out.mkdir(parents=True, exist_ok=True)
-    with lock(out, f"{out}: another process is working on this grid; wait for it"), _politely():
+    with lock(out, f"{out}: another process is working on this grid; wait for it") as held, _politely():
         stored = [job for job in jobs if keep_in is not None and kept(job, grid.split, keep_in, root)]
         for job in stored:
             if keep_in is not None:
                 restore_baselines(job, keep_in)
+        stored = [job for job in stored if all(file.exists() for file in _wanted(job, jobs))]
         missing = [job for job in jobs if job not in stored and not finished(grid, job, jobs)]
 
         def finish(job: Job) -> None:
@@ -185,16 +213,15 @@ def run_grid(grid: Grid, jobs: Sequence[Job], *, at_once: int = 1, keep_in: Path
             if grid.checkpoints == "remove" and job.run.checkpoints.exists():
                 remove_folder(job.run.checkpoints)
 
-        if keep_in is not None:
-            for job in jobs:
-                if job not in stored and job not in missing:
-                    finish(job)
+        for job in jobs:
+            if job not in stored and job not in missing:
+                finish(job)
         if not missing:
             return
         for config in {job.config.store.folder: job.config for job in missing}.values():
             prepare(config, Bars())
         with GridDisplay(len(jobs), missing, at_once) as display:
-            workers = Workers(grid, missing, at_once, finish, display)
+            workers = Workers(grid, missing, at_once, finish, display, held)
             workers.run()
         if workers.failures:
             count = f"{len(workers.failures)} of {len(missing)} runs failed; the others are done"
@@ -216,9 +243,10 @@ def _politely() -> Iterator[None]:
     """Let Ctrl-C and a request to end reach the block that stops the runs. They save; the next start goes on."""
 
     def stop(number: int, _: object) -> None:
+        os.write(2, b"\nStopping: runs save where they are. Start again to go on.\n")
         raise SystemExit(128 + number)
 
-    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
     try:
         yield
     finally:
@@ -226,7 +254,7 @@ def _politely() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _last_line(output: IO[bytes]) -> str:
-    output.seek(0)
-    lines = output.read().decode("utf-8", errors="replace").strip().splitlines()
-    return lines[-1].removeprefix("evenglot: ") if lines else "failed without a word"
+def _end_with_us() -> None:
+    """In a new process: let the kernel ask it to end when we are killed ourselves (Linux; elsewhere it goes on)."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)

@@ -29,7 +29,8 @@ def show(comparison: Json, form: Literal["text", "markdown", "latex", "json"], n
     if name:
         console.rule(name, align="left")
     for sheet in sheets(comparison):
-        console.print(sheet.to_rich())
+        for part in sheet.parts(console.width):
+            console.print(part.to_rich())
     for line in verdict(comparison):
         console.print(line, highlight=False, markup=False)
 
@@ -146,8 +147,9 @@ def _sheet(
 def _ranked(values: Mapping[str, float | None], text: Callable[[str], str], higher_is_better: bool) -> dict[str, Cell]:
     """Cells of one column by row; the best two are marked if there are more than two rows, or the best of two."""
     known = [name for name, value in values.items() if value is not None]
-    order = sorted(known, key=lambda name: values[name] or 0.0, reverse=higher_is_better)
-    ranks = {name: rank for rank, name in enumerate(order[: 1 if len(order) < 3 else 2])} if len(order) > 1 else {}
+    order = sorted({values[name] for name in known}, reverse=higher_is_better)  # type: ignore[type-var]
+    marked = order[: 1 if len(known) < 3 else 2] if len(known) > 1 else []
+    ranks = {name: marked.index(values[name]) for name in known if values[name] in marked}
     return {name: Cell("-" if value is None else text(name), ranks.get(name)) for name, value in values.items()}
 
 
@@ -281,7 +283,7 @@ def _number(means: Json | None, digits: int) -> str:
 
 
 def _signed(value: float, digits: int) -> str:
-    return f"{value:+.{digits}f}".replace("-", "−")
+    return f"{round(value, digits) + 0.0:+.{digits}f}".replace("-", "−")  # + 0.0: no negative zero
 
 
 def _interval(ends: Sequence[float], digits: int) -> str:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from rich import box
+from rich.markup import escape
 from rich.table import Table
 
 
@@ -42,19 +43,44 @@ class Sheet:
 
     def to_rich(self) -> Table:
         """For the terminal."""
-        heads = [f"{head}\n{below}" for head, below in zip(self.columns, self.under or self.columns, strict=True)]
+        columns, under = ([_escaped(text) for text in texts] for texts in (self.columns, self.under or self.columns))
+        heads = [f"{head}\n{below}" for head, below in zip(columns, under, strict=True)]
         styles = {0: "[bold]{}[/]", 1: "[underline]{}[/]"}
         rows = {
-            name: [
+            _escaped(name): [
                 styles.get(-1 if cell.rank is None else cell.rank, "{}").format(_escaped(cell.text)) for cell in cells
             ]
             for name, cells in self.rows
         }
-        result = table(self.title, rows, heads if self.under else self.columns, self.corner)
+        result = table(_escaped(self.title), rows, heads if self.under else columns, _escaped(self.corner))
         result.columns[-1].no_wrap = False  # the only one that may hold a list
         if self.notes:
-            result.caption, result.caption_justify = "\n".join(self.notes), "left"
+            result.caption, result.caption_justify = _escaped("\n".join(self.notes)), "left"
         return result
+
+    def parts(self, width: int) -> list[Sheet]:
+        """The same in tables that fit a terminal: each has the names of the rows and some of the columns."""
+        first = max(len(self.corner), *(len(name) for name, _ in self.rows)) + 2
+        widths = [
+            max(len(text) for text in (head, *self.under[i : i + 1], *(cells[i].text for _, cells in self.rows))) + 2
+            for i, head in enumerate(self.columns)
+        ]
+        groups: list[list[int]] = [[]]
+        for i, wide in enumerate(widths):
+            if groups[-1] and first + sum(widths[j] for j in groups[-1]) + wide > width:
+                groups.append([])
+            groups[-1].append(i)
+        return [
+            replace(
+                self,
+                title=self.title + (", continued" if number else ""),
+                columns=tuple(self.columns[i] for i in group),
+                rows=tuple((name, tuple(cells[i] for i in group)) for name, cells in self.rows),
+                under=tuple(self.under[i] for i in group) if self.under else (),
+                notes=self.notes if number == len(groups) - 1 else (),
+            )
+            for number, group in enumerate(groups)
+        ]
 
     def to_markdown(self) -> str:
         """As GitHub reads it."""
@@ -105,8 +131,8 @@ class Sheet:
 
 
 def _escaped(text: str) -> str:
-    """Square brackets are rich's markup."""
-    return text.replace("[", r"\[")
+    """Square brackets are rich's markup, with a backslash before them they are not; a last one would hide ours."""
+    return escape(text)
 
 
 def _latex_row(cells: Sequence[str], *, bold: bool = False) -> str:
@@ -124,7 +150,11 @@ LATEX = {
     "}": r"\}",
     "~": r"\textasciitilde{}",
     "^": r"\textasciicircum{}",
+    "<": "$<$",
+    ">": "$>$",
+    "|": r"\textbar{}",
     "±": r"$\pm$",
+    "Δ": r"$\Delta$",
     "→": r"$\rightarrow$",
     "−": r"$-$",
 }

@@ -62,7 +62,6 @@ def test_a_failure_is_said_at_once_and_as_it_is(jobs):
     assert "erm/seed-1: [Errno 5] it broke [/] (" + "x" * 100 + ")" in out.getvalue()
 
 
-@pytest.mark.xfail(strict=True, reason="failed runs are counted among those that are done")
 def test_a_failed_run_is_not_done(jobs):
     shown, out = display(jobs)
     with shown:

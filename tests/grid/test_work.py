@@ -141,7 +141,6 @@ def test_a_folder_with_a_run_of_other_settings_is_refused(plan):
         finished(grid, others[0], others)
 
 
-@pytest.mark.xfail(strict=True, reason="the losses of the shorter run remain, and others begin with them")
 def test_a_run_that_goes_on_gives_new_baselines(plan):
     _, jobs = plan()
     finish_run(jobs[0])
@@ -183,7 +182,6 @@ def test_the_command_compares_it_and_writes_into_its_folder(done):
     }
 
 
-@pytest.mark.xfail(strict=True, reason="the split of the grid is taken without a word")
 def test_another_split_than_the_grids_is_not_ignored(done):
     found = CliRunner().invoke(app, ["compare", str(Path(done[0].out).parent / "grid.yaml"), "--split", "valid"])
     assert found.exit_code != 0
@@ -226,7 +224,6 @@ def test_a_failed_command_ends_the_job_with_its_last_words(plan):
     assert "evenglot 0" not in (jobs[0].run.folder / OUTPUT).read_text()
 
 
-@pytest.mark.xfail(strict=True, reason="repeats the last line of an earlier command as if it were the reason")
 def test_a_command_that_was_killed_is_said_to_be(plan):
     _, jobs = plan()
     work = working(jobs[0], ["--version"], ["demo", "--out", str(jobs[0].run.folder / "demo")])
@@ -329,7 +326,6 @@ def test_after_a_power_cut_it_goes_on_and_ends_the_same(uninterrupted, plan, tmp
 
 
 @pytest.mark.slow
-@pytest.mark.xfail(strict=True, reason="runs outlive a grid that is killed, and are in the way of the next start")
 def test_after_a_kill_of_the_grid_alone_too(plan, tmp_path):
     plan(settings("erm", "train: {{updates: 600}}"))
     with Command("compare", tmp_path / "grid.yaml", output=tmp_path / "said") as command:
@@ -349,11 +345,8 @@ def test_after_a_kill_of_the_grid_alone_too(plan, tmp_path):
                 os.kill(pid, signal.SIGKILL)
 
 
-CLOSED = pytest.mark.xfail(strict=True, reason="a terminal that is closed kills the grid, and its runs outlive it")
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, pytest.param(signal.SIGHUP, marks=CLOSED)])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_asked_to_end_it_lets_runs_save_and_goes_on_later(uninterrupted, plan, tmp_path, number):
     plan()
     with Command("compare", tmp_path / "grid.yaml", output=tmp_path / "said") as command:
@@ -414,7 +407,6 @@ def test_kept_runs_are_not_run_again(uninterrupted, plan, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.xfail(strict=True, reason="taken for finished; whoever needs its baselines never gets them")
 def test_a_kept_run_is_trained_again_if_a_new_strategy_needs_losses_that_were_not_kept(uninterrupted, plan, tmp_path):
     folder, _ = uninterrupted
     finish("compare", folder / "grid.yaml", "--keep", tmp_path / "kept", output=tmp_path / "said")
@@ -436,7 +428,6 @@ def test_a_mistake_in_the_grid_is_refused_in_a_line(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.xfail(strict=True, reason="runs the whole grid first")
 def test_an_unknown_reference_is_refused_before_anything_runs(plan, tmp_path):
     _, jobs = plan("base: {conf}\nstrategies: {{erm: {{}}}}\nseeds: [1]\n")
     said = failure("compare", tmp_path / "grid.yaml", "--reference", "emr", output=tmp_path / "said")

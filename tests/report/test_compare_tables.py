@@ -104,7 +104,6 @@ def test_of_two_the_best_is_marked_and_of_one_none():
     assert one.rows[0][1][0].rank is None
 
 
-@pytest.mark.xfail(strict=True, reason="of two equal scores, the first alone is bold")
 def test_equals_are_marked_alike():
     sheet = sheet_of(comparison_of(result("erm"), result("twin")), "BLEU (test)")
     ranks = [cells[0].rank for _, cells in sheet.rows]
@@ -213,14 +212,10 @@ def test_files_are_written_complete(tmp_path):
     assert json.loads(written["comparison.json"]) == json.loads(to_json(content))
 
 
-NARROW = pytest.mark.xfail(strict=True, reason="rich cuts numbers to … and drops the columns Avg and harmed")
-
-
 @pytest.mark.parametrize(
     ("directions", "strategies", "seeds"),
     [(1, 2, 1), (3, 3, 1), (8, 6, 3), (12, 6, 3)],
 )
-@NARROW
 def test_nothing_is_cut_off_on_a_terminal_of_80_columns(capsys, monkeypatch, directions, strategies, seeds):
     monkeypatch.setenv("COLUMNS", "80")
     content = many(directions, strategies, seeds)
@@ -285,7 +280,7 @@ def test_one_run_is_compared_with_nobody(runs):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["nowhere"], "nowhere: not a run"),
+        (["nowhere"], "nowhere: there is no such run or grid file"),
         (["{erm}", "--reference", "x"], "--reference x: there is no such row; there are erm"),
         (["{erm}", "--split", "valid"], "not scored on valid; run `evenglot score"),
     ],
@@ -302,6 +297,5 @@ def test_an_unknown_form_is_refused(runs):
 
 
 @pytest.mark.parametrize("options", [["--jobs", "2"], ["--keep", "somewhere"]])
-@pytest.mark.xfail(strict=True, reason="options of grids are ignored where there is none")
 def test_options_of_a_grid_are_refused_without_one(runs, options):
     assert command(*runs, *options).exit_code != 0

@@ -68,12 +68,7 @@ def test_the_best_is_bold_and_the_second_underlined():
     assert f"{UNDERLINED}8.00" not in said
 
 
-UNSAFE = pytest.mark.xfail(strict=True, reason="only cells are escaped; the rest is read as rich's markup")
-
-
-@pytest.mark.parametrize(
-    "place", [place if place in ("cell", "best") else pytest.param(place, marks=UNSAFE) for place in PLACES]
-)
+@pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("text", ["chi[rho=1]", "x[/]"])
 def test_square_brackets_are_no_markup(place, text):
     assert text in terminal(named(text, place=place))
@@ -163,7 +158,6 @@ def test_signs_of_our_numbers_are_mathematics():
 
 
 @pytest.mark.parametrize("text", ["Δ mean", "p < .05", "a > b", "a|b"])
-@pytest.mark.xfail(strict=True, reason="pdflatex stops at Δ, and prints <, > and | as ¡, ¿ and a dash (OT1)")
 def test_so_are_those_that_latexs_usual_font_lacks(text):
     said = named(text, place="cell").to_latex()
     assert said.isascii()
