@@ -19,6 +19,7 @@ from evenglot.evaluation.statistics import METRICS, Counts
 class Scored:
     """A direction: `chrf` is chrF++; `off_target` the share of translations in another language, if known.
 
+    Of short sentences the guess is often wrong; `off_target_references` is the share of references that it gets wrong.
     `counts` are those of the sentences, by metric.
     """
 
@@ -26,12 +27,14 @@ class Scored:
     chrf: float
     lines: int
     off_target: float | None = None
+    off_target_references: float | None = None
     counts: Mapping[str, Counts] = field(default_factory=dict, compare=False, repr=False)
 
     def as_json(self) -> dict[str, Any]:
         """As scores.json has it."""
-        rate = {} if self.off_target is None else {"off_target": self.off_target}
-        return {"bleu": self.bleu, "chrf": self.chrf, "lines": self.lines, **rate}
+        rates = {name: getattr(self, name) for name in ("off_target", "off_target_references")}
+        known = {name: rate for name, rate in rates.items() if rate is not None}
+        return {"bleu": self.bleu, "chrf": self.chrf, "lines": self.lines, **known}
 
 
 class Scorer:
@@ -55,6 +58,7 @@ class Scorer:
             **totals,
             lines=len(references),
             off_target=None if language is None else off_target_rate(hypotheses, language),
+            off_target_references=None if language is None else off_target_rate(references, language),
             counts=counts,
         )
 

@@ -127,7 +127,7 @@ def _row(name: str, story: History, shares: Mapping[str, float], scores: Mapping
         "passes": story.passes[name],
         "train": _last(story.train_losses, name),
         "valid": _last(story.valid_losses, name),
-        **{key: scored.get(key) for key in ("bleu", "chrf", "off_target", "comet", "lines")},
+        **{key: scored.get(key) for key in ("bleu", "chrf", "off_target", "off_target_references", "comet", "lines")},
     }
     return {**rounded(row), "pairs": row["pairs"]}
 

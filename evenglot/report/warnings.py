@@ -104,11 +104,14 @@ def _unread(story: History) -> list[Warning]:
 
 def _off_target(scores: Mapping[str, Any] | None) -> list[Warning]:
     directions = {} if scores is None else scores["directions"]
-    rates = {name: row.get("off_target") or 0.0 for name, row in directions.items()}
     return [
-        Warning("off-target", f"{name}: {100 * rate:.0f} % of the translations seem to be in another language.")
-        for name, rate in rates.items()
-        if rate > OFF_TARGET
+        Warning(
+            "off-target",
+            f"{name}: {100 * rate:.0f} % of the translations seem to be in another language; of the references, "
+            f"{100 * usual:.0f} %.",
+        )
+        for name, row in directions.items()
+        if (rate := row.get("off_target") or 0.0) - (usual := row.get("off_target_references") or 0.0) > OFF_TARGET
     ]
 
 

@@ -184,7 +184,7 @@ function scoreTable(run) {
           label: "Off-target",
           title: "translations that seem to be in another language",
           value: (row) => row.off_target,
-          show: (row) => make("span", { class: row.off_target > 0.1 && "low" }, percent(row.off_target)),
+          show: (row) => make("span", { class: row.off_target - (row.off_target_references ?? 0) > 0.1 && "low" }, percent(row.off_target)),
         },
         comet && { key: "comet", label: "COMET", value: (row) => row.comet, show: (row) => fixed(row.comet, 4) },
       ].filter(Boolean),
