@@ -114,7 +114,7 @@ def _train(config: Config, run: Run) -> None:
         [event["step"] for event in read_log(run.log_file) if event["event"] == "done"] if run.log_file.exists() else []
     )
     if not ends or ends[-1] < config.train.updates:
-        reason = train(config, run.folder, resume=True)
+        reason = train(config, run.folder, resume=run.config_file.exists())
         if reason == "stopped":
             raise ValueError("the demo was stopped; start it again, and it goes on from here")
 
