@@ -309,6 +309,7 @@ def report(
     named = [(name, Run(folder)) for name, folder in named_runs(runs)]
     names, homes = [name for name, _ in named], [run for _, run in named]
     if watch:
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # nothing to save here: end with a word
         watch_runs(homes, port=port, names=names)
         return
     console = Console()

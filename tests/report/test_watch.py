@@ -139,10 +139,13 @@ def test_ctrl_c_ends_it(run):
         told.append(url)
         threading.Thread(target=person).start()
 
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
     try:
         watch([run], port=0, open_=ask_then_interrupt, tell=told.append)
     except KeyboardInterrupt:
         pytest.fail("Ctrl-C was not caught")
+    finally:
+        signal.signal(signal.SIGINT, before)
     said, url, end = told
     assert said == f"The report is at {url} and refreshes itself (Ctrl-C stops it)"
     assert (answers, end) == ([200], "Stopped.")
