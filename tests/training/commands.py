@@ -196,7 +196,14 @@ def furthest_weights(left: Path, right: Path) -> float:
 def story(run: Path, without: Collection[str] = ("resume",)) -> list[dict[str, Any]]:
     """The log without times, and without some events."""
     events = [event for event in read_log(run / "log.jsonl") if event["event"] not in without]
-    return [{key: value for key, value in event.items() if key not in TIMES} for event in events]
+    return [without_times(event) for event in events]
+
+
+def without_times(value: Any) -> Any:
+    """What two runs that do the same have in common."""
+    if isinstance(value, dict):
+        return {key: without_times(item) for key, item in value.items() if key not in TIMES}
+    return value
 
 
 def events(run: Path, name: str) -> list[dict[str, Any]]:
