@@ -212,7 +212,7 @@ def _summary(comparison: Json, metric: str) -> Sheet:
     for row in comparison["rows"]:
         scores, found = row["scores"][metric], (row["difference"] or {}).get(metric)
         cells = [_number(scores[key], digits) for key in ("mean", "low_resource", "high_resource", "worst")]
-        cells.append(_short(comparison, scores["worst"]["direction"]))
+        cells[-1] += f" {_short(comparison, scores['worst']['direction'])}"
         if found is None:
             cells += ["", "", ""]
         else:
@@ -228,7 +228,7 @@ def _summary(comparison: Json, metric: str) -> Sheet:
         f"Δ mean: to {comparison['reference']}, with a 95 % interval; w/t/l: languages significantly better, neither, "
         "worse.",
     ]
-    columns = ("mean", "low", "high", "worst", "which", "Δ mean", "w/t/l", "harmed")
+    columns = ("mean", "low", "high", "worst", "Δ mean", "w/t/l", "harmed")
     return Sheet(f"{about['label']}: what it comes to", "Method", columns, tuple(rows), notes=tuple(notes))
 
 

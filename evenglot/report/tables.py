@@ -6,8 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from rich import box
+from rich.console import Group
 from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
 
 def table(title: str, rows: Mapping[str, Sequence[str]], columns: Sequence[str], corner: str = "") -> Table:
@@ -20,6 +22,12 @@ def table(title: str, rows: Mapping[str, Sequence[str]], columns: Sequence[str],
     for name, cells in rows.items():
         result.add_row(name, *cells)
     return result
+
+
+# How the best of a column (rank 0) and the second best look.
+IN_TERMINAL: dict[int | None, str] = {0: "[bold]{}[/]", 1: "[underline]{}[/]"}
+IN_MARKDOWN: dict[int | None, str] = {0: "**{}**", 1: "<u>{}</u>"}
+IN_LATEX: dict[int | None, str] = {0: r"\textbf{{{}}}", 1: r"\underline{{{}}}"}
 
 
 @dataclass(frozen=True)
@@ -41,22 +49,17 @@ class Sheet:
     under: tuple[str, ...] = ()  # a second line of headings
     notes: tuple[str, ...] = ()
 
-    def to_rich(self) -> Table:
-        """For the terminal."""
-        columns, under = ([_escaped(text) for text in texts] for texts in (self.columns, self.under or self.columns))
+    def to_rich(self) -> Group:
+        """For the terminal: title and notes have all of its width, however narrow the table."""
+        columns, under = ([escape(text) for text in texts] for texts in (self.columns, self.under or self.columns))
         heads = [f"{head}\n{below}" for head, below in zip(columns, under, strict=True)]
-        styles = {0: "[bold]{}[/]", 1: "[underline]{}[/]"}
         rows = {
-            _escaped(name): [
-                styles.get(-1 if cell.rank is None else cell.rank, "{}").format(_escaped(cell.text)) for cell in cells
-            ]
+            escape(name): [IN_TERMINAL.get(cell.rank, "{}").format(escape(cell.text)) for cell in cells]
             for name, cells in self.rows
         }
-        result = table(_escaped(self.title), rows, heads if self.under else columns, _escaped(self.corner))
+        result = table("", rows, heads if self.under else columns, escape(self.corner))
         result.columns[-1].no_wrap = False  # the only one that may hold a list
-        if self.notes:
-            result.caption, result.caption_justify = _escaped("\n".join(self.notes)), "left"
-        return result
+        return Group(Text(self.title, style="bold"), result, *(Text(note, style="italic") for note in self.notes), "")
 
     def parts(self, width: int) -> list[Sheet]:
         """The same in tables that fit a terminal: each has the names of the rows and some of the columns."""
@@ -84,13 +87,12 @@ class Sheet:
 
     def to_markdown(self) -> str:
         """As GitHub reads it."""
-        styles = {0: "**{}**", 1: "<u>{}</u>"}
         lines = [
             [self.corner, *self.columns],
             ["---", *("---:" for _ in self.columns)],
             *([["", *self.under]] if self.under else []),
             *(
-                [name, *(styles.get(-1 if cell.rank is None else cell.rank, "{}").format(cell.text) for cell in cells)]
+                [name, *(IN_MARKDOWN.get(cell.rank, "{}").format(cell.text) for cell in cells)]
                 for name, cells in self.rows
             ),
         ]
@@ -100,7 +102,6 @@ class Sheet:
 
     def to_latex(self) -> str:
         """With booktabs: methods down, languages across, their share of the data below their names."""
-        styles = {0: r"\textbf{{{}}}", 1: r"\underline{{{}}}"}
         lines = [
             r"\begin{table*}[t]",
             r"\small\centering",
@@ -109,19 +110,7 @@ class Sheet:
             _latex_row([self.corner, *self.columns], bold=True),
             *([_latex_row(["", *self.under])] if self.under else []),
             r"\midrule",
-            *(
-                " & ".join(
-                    [
-                        _latex(name),
-                        *(
-                            styles.get(-1 if cell.rank is None else cell.rank, "{}").format(_latex(cell.text))
-                            for cell in cells
-                        ),
-                    ]
-                )
-                + r" \\"
-                for name, cells in self.rows
-            ),
+            *(_latex_ranked(name, cells) for name, cells in self.rows),
             r"\bottomrule",
             r"\end{tabular}",
             rf"\caption{{{_latex(' '.join([self.title + '.', *self.notes]))}}}",
@@ -130,9 +119,8 @@ class Sheet:
         return "\n".join(lines) + "\n"
 
 
-def _escaped(text: str) -> str:
-    """Square brackets are rich's markup, with a backslash before them they are not; a last one would hide ours."""
-    return escape(text)
+def _latex_ranked(name: str, cells: Sequence[Cell]) -> str:
+    return " & ".join([_latex(name), *(IN_LATEX.get(c.rank, "{}").format(_latex(c.text)) for c in cells)]) + r" \\"
 
 
 def _latex_row(cells: Sequence[str], *, bold: bool = False) -> str:
