@@ -62,6 +62,10 @@ def run_demo(out: Path, minutes: float = MINUTES, console: Console | None = None
 
     erm, chi = Run(out / "erm"), Run(out / "chi-ibr")
     updates = max(1, round(minutes * UPDATES_A_MINUTE))
+    if erm.config_file.exists() and (begun := erm.config().train.updates) != updates:
+        raise ValueError(
+            f"{out}: has a demo of {begun} updates, not {updates}; give the same --minutes or another --out"
+        )
     _step(console, 2, f"Train erm: {updates} updates on the data as they are")
     _train(_config(out, STRATEGIES["erm"], updates), erm)
     losses = out / "erm" / "baseline.json"

@@ -69,15 +69,34 @@ def lock(folder: Path, message: str, error: type[ValueError] = LockedError) -> I
         yield file.fileno()
 
 
-def write_json(path: Path, content: Any) -> None:
-    """Write JSON so that the file is complete or unchanged, whatever happens."""
+def write_text(path: Path, text: str) -> None:
+    """Write a text so that the file is complete or unchanged, whatever happens."""
     unfinished = _beside(path, UNFINISHED)
-    with unfinished.open("w", encoding="utf-8") as file:
-        json.dump(content, file, indent=1, ensure_ascii=False)
-        file.write("\n")
-        file.flush()
-        os.fsync(file.fileno())
-    unfinished.replace(path)
+    try:
+        with unfinished.open("w", encoding="utf-8", newline="\n") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        unfinished.replace(path)
+    finally:
+        unfinished.unlink(missing_ok=True)
+
+
+def write_json(path: Path, content: Any) -> None:
+    """The same with JSON."""
+    write_text(path, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
+
+
+def without_paths(value: Any, root: Path) -> Any:
+    """JSON that may leave this machine: paths below the root become relative; of others the last part remains."""
+    if isinstance(value, dict):
+        return {key: without_paths(item, root) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [without_paths(item, root) for item in value]
+    if isinstance(value, str) and os.path.isabs(value):
+        path = Path(value)
+        return path.relative_to(root).as_posix() if path.is_relative_to(root) else path.name
+    return value.replace(f"{root}{os.sep}", "") if isinstance(value, str) else value
 
 
 def sync(folder: Path) -> None:

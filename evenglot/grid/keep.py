@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 from pathlib import Path
 from typing import Any
 
 from evenglot import yaml12
 from evenglot.evaluation.score import scores_file, statistics_file
-from evenglot.files import finished_folder
+from evenglot.files import finished_folder, without_paths
 from evenglot.grid.plan import Job
 from evenglot.training.log import read_log
 from evenglot.training.run import Run, RunError, differences
@@ -26,7 +25,7 @@ def keep(job: Job, split: str, folder: Path, root: Path) -> None:
         (target / "config.yaml").write_text(yaml12.dump(_settings(job, root)), encoding="utf-8")
         with (target / "log.jsonl").open("w", encoding="utf-8") as log:
             for event in read_log(job.run.log_file):
-                log.write(json.dumps(_without_paths(event, root), ensure_ascii=False) + "\n")
+                log.write(json.dumps(without_paths(event, root), ensure_ascii=False) + "\n")
         for file in (scores_file(job.run, split), statistics_file(job.run, split), *job.run.folder.glob(BASELINES)):
             shutil.copy(file, target / file.name)
 
@@ -59,17 +58,5 @@ def restore_baselines(job: Job, folder: Path) -> None:
 
 
 def _settings(job: Job, root: Path) -> dict[str, Any]:
-    found: dict[str, Any] = _without_paths(json.loads(json.dumps(job.config.model_dump(by_alias=True))), root)
+    found: dict[str, Any] = without_paths(json.loads(json.dumps(job.config.model_dump(by_alias=True))), root)
     return found
-
-
-def _without_paths(value: Any, root: Path) -> Any:
-    """Absolute paths become relative to the root; of those elsewhere only the last part remains."""
-    if isinstance(value, dict):
-        return {key: _without_paths(item, root) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_without_paths(item, root) for item in value]
-    if isinstance(value, str) and os.path.isabs(value):
-        path = Path(value)
-        return path.relative_to(root).as_posix() if path.is_relative_to(root) else path.name
-    return value.replace(f"{root}{os.sep}", "") if isinstance(value, str) else value

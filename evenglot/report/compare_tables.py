@@ -10,7 +10,7 @@ from typing import Any, Literal
 from rich.console import Console
 
 from evenglot.directions import parse, shared_side
-from evenglot.files import UNFINISHED
+from evenglot.files import write_text
 from evenglot.report.tables import Cell, Sheet
 from evenglot.report.training_tables import duration
 
@@ -39,10 +39,7 @@ def write_comparison(comparison: Json, folder: Path) -> None:
     """comparison.json, comparison.md and comparison.tex."""
     folder.mkdir(parents=True, exist_ok=True)
     for ending, made in {"md": to_markdown, "tex": to_latex, "json": to_json}.items():
-        file = folder / f"comparison.{ending}"
-        unfinished = file.with_name(file.name + UNFINISHED)
-        unfinished.write_text(made(comparison) + "\n", encoding="utf-8")
-        unfinished.replace(file)
+        write_text(folder / f"comparison.{ending}", made(comparison) + "\n")
 
 
 def to_json(comparison: Json) -> str:
