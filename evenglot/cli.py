@@ -252,6 +252,7 @@ def compare(
     from evenglot.report.compare_tables import show, write_comparison
     from evenglot.training.run import Run
 
+    failures: list[str] = []
     if len(runs) == 1 and Path(runs[0]).is_file():
         from evenglot.grid.plan import load_grid
         from evenglot.grid.work import grid_results, run_grid
@@ -261,7 +262,7 @@ def compare(
             raise ValueError(f"--reference {reference}: not one of the strategies {', '.join(grid.strategies)}")
         if split not in (None, grid.split):
             raise ValueError(f"--split {split}: the grid says {grid.split}; change it there")
-        run_grid(grid, planned, at_once=jobs, keep_in=keep)
+        failures = run_grid(grid, planned, at_once=jobs, keep_in=keep)
         results = grid_results(grid, planned, keep)
         reference, split, out = reference or grid.reference, grid.split, out or Path(grid.out)
     else:
@@ -270,6 +271,8 @@ def compare(
         split = split or "test"
         results = {None: [read_result(Run(folder), name, split) for name, folder in named_runs(runs)]}
     warnings: list[str] = []
+    if failures and reference not in {found.row for each in results.values() for found in each}:
+        raise ValueError("\n".join(failures))  # nothing to compare with
     compared = {
         name: compare_results(found, reference, split, warnings.append).as_json() for name, found in results.items()
     }
@@ -281,6 +284,8 @@ def compare(
     if form == "json" and None not in compared:
         typer.echo(json.dumps(compared, indent=1, ensure_ascii=False, allow_nan=False))
     _print_warnings(Console(stderr=True), list(dict.fromkeys(warnings)))
+    if failures:
+        raise ValueError("\n".join(failures))
 
 
 @app.command()
@@ -309,6 +314,8 @@ def report(
     named = [(name, Run(folder)) for name, folder in named_runs(runs)]
     names, homes = [name for name, _ in named], [run for _, run in named]
     if watch:
+        if out is not None or figures is not None or reference is not None:
+            raise ValueError("--watch: serves a page and writes nothing; leave out --out, --figures and --reference")
         signal.signal(signal.SIGINT, signal.default_int_handler)  # nothing to save here: end with a word
         watch_runs(homes, port=port, names=names)
         return

@@ -63,6 +63,8 @@ def difference(observed: float, sampled: Numbers) -> Difference:
     p: the part of the samples that are as far from their own mean as the observed difference is from 0.
     """
     low, high = np.quantile(sampled, [0.025, 0.975])
+    if np.ptp(sampled) == 0:  # one sentence, or systems that never differ: nothing can be said
+        return Difference(observed, (float(low), float(high)), 1.0)
     extreme = np.count_nonzero(np.abs(sampled - sampled.mean()) >= abs(observed))
     return Difference(observed, (float(low), float(high)), (extreme + 1) / (len(sampled) + 1))
 

@@ -23,7 +23,7 @@ from evenglot.evaluation.bootstrap import (
 )
 from evenglot.evaluation.results import Cost, Result, read_result
 from evenglot.evaluation.statistics import METRICS, Numbers
-from evenglot.training.run import Run, RunError
+from evenglot.training.run import Run
 
 ALPHA = 0.05
 Means = tuple[float, float | None]  # over seeds: mean, and standard deviation if there are several
@@ -129,11 +129,12 @@ class Comparison:
         return list(self.pairs)[: len(self.pairs) // 2]
 
     def worst(self, row: Row, metric: str) -> str:
-        """The direction with the largest validation loss; chosen there, so that the test set need not choose."""
-        losses = {name: row.validation(name) for name in self.pairs}
-        known = {name: loss for name, loss in losses.items() if loss is not None}
-        if known:
-            return max(known, key=known.__getitem__)
+        """The direction with the largest validation loss; chosen there, so that the test set need not choose.
+
+        If some row has no such losses, all are judged by their scores.
+        """
+        if all(each.validation(name) is not None for each in self.rows for name in self.pairs):
+            return max(self.pairs, key=lambda name: row.validation(name) or 0.0)
         sign = 1 if METRICS[metric].higher_is_better else -1
         return min(self.pairs, key=lambda name: sign * fmean(row.scores(metric, name)))
 
@@ -279,6 +280,10 @@ def compare(results: Sequence[Result], reference: str | None, split: str, warn: 
     if chosen not in by_row:
         raise ValueError(f"--reference {chosen}: there is no such row; there are {', '.join(by_row)}")
     _refuse_different_tests(results)
+    for name, each in by_row.items():
+        if len({(result.strategy, result.tau) for result in each}) > 1:
+            strategies = ", ".join(sorted({result.strategy for result in each}))
+            raise ValueError(f"{name}: runs of different strategies ({strategies}); give them names: NAME=RUN")
     rows = [Row(name, tuple(sorted(each, key=lambda r: r.seed))) for name, each in by_row.items()]
     rows.sort(key=lambda row: row.name != chosen)
     comparison = Comparison(split, tuple(rows))
@@ -310,6 +315,11 @@ def _mention_doubts(comparison: Comparison, warn: Callable[[str], object]) -> No
             warn(
                 f"{METRICS[metric].label} left out: made in different ways ({', '.join(sorted(map(str, signatures)))})"
             )
+    if len({tuple(sorted((k, v) for k, v in r.made.items() if k != "step")) for r in results}) > 1:
+        warn("the translations were not all made in the same way (beam, engine, checkpoint); see `made` in scores.json")
+    for result in results:
+        if result.behind:
+            warn(f"{result.folder}: was trained further since it was scored; run `evenglot score` again")
     other = {n for n, pairs in comparison.pairs.items() if any(r.pairs.get(n) != pairs for r in results)}
     if other:
         warn(f"not all runs were trained on as many pairs of {', '.join(sorted(other))}")
@@ -336,9 +346,11 @@ def comparison_of(
     """The comparison of runs on their test sets, as JSON; None if there is only one, or one is not scored."""
     if len(named) < 2:
         return None
+    if reference is not None and reference not in (names := [name for name, _ in named]):
+        raise ValueError(f"--reference {reference}: there is no such row; there are {', '.join(dict.fromkeys(names))}")
     try:
         results = [read_result(run, name, "test") for name, run in named]
-    except RunError as error:
+        return compare(results, reference, "test", warn).as_json()
+    except ValueError as error:
         warn(f"without a comparison: {error}")
         return None
-    return compare(results, reference, "test", warn).as_json()

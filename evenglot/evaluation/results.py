@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from evenglot.evaluation.score import scores_file, statistics_file
+from evenglot.evaluation.score import scored_with, scores_file, statistics_file
 from evenglot.evaluation.statistics import Statistics
 from evenglot.training.log import Event, Standings, best_validation, read_log
 from evenglot.training.run import Run, RunError
@@ -43,12 +43,16 @@ class Result:
     validation: dict[str, float]  # loss of a character, of the best model
     statistics: Statistics
     signature: dict[str, str]
+    made: dict[str, Any]  # how the translations were: beam, checkpoint, ...
+    behind: bool  # a later checkpoint is the best by now
     cost: Cost
 
 
 def read_result(run: Run, row: str, split: str) -> Result:
     """Read a run that `evenglot score` has scored on a split."""
     if not run.log_file.exists():
+        if run.folder.is_file():
+            raise RunError(f"{run.folder}: a file, not a run; a grid file stands alone")
         wrong = "not a run (it has no log.jsonl)" if run.folder.is_dir() else "there is no such run or grid file"
         raise RunError(f"{run.folder}: {wrong}; `evenglot train` makes a run")
     events = read_log(run.log_file)
@@ -56,7 +60,8 @@ def read_result(run: Run, row: str, split: str) -> Result:
     if about is None:
         raise RunError(f"{run.log_file}: says nothing about the run yet")
     statistics = statistics_file(run, split)
-    if not (scores_file(run, split).exists() and statistics.exists()):
+    made = scored_with(run, split)
+    if made is None and not (scores_file(run, split).exists() and statistics.exists()):
         option = "" if split == "test" else f" --split {split}"
         raise RunError(f"{run.folder}: not scored on {split}; run `evenglot score {run.folder}{option}`")
     standings = Standings()
@@ -73,8 +78,16 @@ def read_result(run: Run, row: str, split: str) -> Result:
         validation=best_validation(events).get("loss_per_character", {}),
         statistics=Statistics.load(statistics),
         signature=_signature(scores_file(run, split)),
+        made=made or {},
+        behind=_behind(made or {}, events),
         cost=_cost(events, about),
     )
+
+
+def _behind(made: dict[str, Any], events: Sequence[Event]) -> bool:
+    """Was the run trained further since it was scored?"""
+    best = [event.get("best_step") for event in events if event["event"] == "done"]
+    return made.get("which") == "best" and bool(best) and made.get("step") != best[-1]
 
 
 def _signature(file: Path) -> dict[str, str]:
@@ -93,8 +106,9 @@ def named_runs(arguments: Sequence[str]) -> list[tuple[str, Path]]:
     common = 0
     if len(set(rows)) > 1:
         parts = list(zip(*(row.parts for row in rows), strict=False))
-        common = next((depth for depth, names in enumerate(parts) if len(set(names)) > 1), len(parts))
-    short = iter(["/".join(row.parts[common:]) if row.parts[common:] and common else row.name for row in rows])
+        different = next((depth for depth, names in enumerate(parts) if len(set(names)) > 1), len(parts))
+        common = min(different, *(len(row.parts) - 1 for row in rows))  # one may lie inside another
+    short = iter(["/".join(row.parts[common:]) if common else row.name for row in rows])
     return [(name or next(short), path) for name, path in split]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 import subprocess
@@ -105,12 +106,16 @@ def score_run(
     store = open_prepared(run.config())
     folder = hypotheses or run.folder / "hypotheses" / split
     losses = {}
+    made: dict[str, Any] = {"hypotheses": "given"}
     if hypotheses is None:
         translator = load(run.folder, which=which, device=device, engine=engine)
         translate_split(translator, store, split, options, folder, bars)
-        model = load_model(choose(run, which)).to(usable_device(device))
+        chosen = choose(run, which)
+        made = {"beam": options.beam, "engine": engine, "which": which, "step": chosen.step}
+        model = load_model(chosen).to(usable_device(device))
         losses = {each.name: reference_losses(model, store, each.name, split) for each in _directions(store, split)}
     scores, statistics = score_split(store, split, folder, tokenize=tokenize, comet=comet)
+    scores["made"] = made
     for name, counts in losses.items():
         scores["directions"][name]["loss_per_character"] = float(METRICS["loss"].score(counts.sum(0)))
     with_losses = {
@@ -120,6 +125,16 @@ def score_run(
     Statistics(with_losses, statistics.references).save(statistics_file(run, split))
     write_json(scores_file(run, split), scores)  # last: whoever finds scores finds the rest
     return scores, store
+
+
+def scored_with(run: Run, split: str) -> dict[str, Any] | None:
+    """How the scores of a run were made (beam, checkpoint, ...); None if there are none, or they are damaged."""
+    try:
+        content = json.loads(scores_file(run, split).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    made = content.get("made", {}) if isinstance(content, dict) else None
+    return made if isinstance(made, dict) and statistics_file(run, split).exists() else None
 
 
 def scores_file(run: Run, split: str) -> Path:

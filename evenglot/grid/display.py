@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Sequence
 from time import monotonic
 from types import TracebackType
@@ -12,8 +14,8 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedCo
 
 from evenglot.grid.plan import Job
 from evenglot.report.training_tables import duration
-from evenglot.training.log import read_log
 
+TAIL = 1 << 17  # bytes at the end of a log; a line is much shorter
 COLUMNS = (
     TextColumn("{task.description}"),
     BarColumn(),
@@ -92,7 +94,11 @@ class GridDisplay:
 
 
 def _updates(job: Job) -> int:
-    """Updates that its log tells of."""
+    """Updates that its log tells of, by the last of its lines: a log can be long, and this is asked often."""
     if not job.run.log_file.exists():
         return 0
-    return max((event["step"] for event in read_log(job.run.log_file)), default=0)
+    with job.run.log_file.open("rb") as log:
+        log.seek(-min(TAIL, log.seek(0, os.SEEK_END)), os.SEEK_END)
+        lines = log.read().split(b"\n")
+    steps = re.findall(rb'^\{"event": "[a-z]+", "step": (\d+)', b"\n".join(lines[:-1]), re.MULTILINE)
+    return int(steps[-1]) if steps else 0

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from evenglot import yaml12
-from evenglot.evaluation.score import scores_file, statistics_file
+from evenglot.evaluation.score import scored_with, scores_file, statistics_file
 from evenglot.files import finished_folder, without_paths
 from evenglot.grid.plan import Job
 from evenglot.training.log import read_log
@@ -30,7 +30,7 @@ def keep(job: Job, split: str, folder: Path, root: Path) -> None:
             shutil.copy(file, target / file.name)
 
 
-def kept(job: Job, split: str, folder: Path, root: Path) -> bool:
+def kept(job: Job, split: str, beam: int, folder: Path, root: Path) -> bool:
     """Is this run kept there? RunError if the run there had other settings."""
     there = Run(folder / job.name)
     if not scores_file(there, split).exists():
@@ -42,6 +42,8 @@ def kept(job: Job, split: str, folder: Path, root: Path) -> bool:
     wanted = _settings(job, root)
     where = {f"data.{key}" for key in (*settings["data"], *wanted["data"]) if key not in WHAT_DATA}
     changed = differences(settings, wanted) - where - FREE_TO_KEEP
+    if (scored_with(there, split) or {}).get("beam", beam) != beam:
+        changed.add("beam")
     if changed:
         raise RunError(
             f"{there.folder}: was made with other settings ({', '.join(sorted(changed))}); remove it, or keep runs of "

@@ -18,7 +18,7 @@ from typing import IO
 from evenglot.balance.balancer import Signal
 from evenglot.corpus.prepare import prepare
 from evenglot.evaluation.results import Result, read_result
-from evenglot.evaluation.score import scores_file, statistics_file
+from evenglot.evaluation.score import scored_with, scores_file
 from evenglot.files import lock, remove_folder
 from evenglot.grid.display import GridDisplay
 from evenglot.grid.keep import keep, kept, restore_baselines
@@ -177,7 +177,8 @@ def finished(grid: Grid, job: Job, jobs: Sequence[Job]) -> bool:
     if not job.run.config_file.exists():
         return False
     job.run.refuse_if_changed(job.config)
-    scored = all(file(job.run, grid.split).exists() for file in (scores_file, statistics_file))
+    made = scored_with(job.run, grid.split)
+    scored = made is not None and made.get("beam", grid.beam) == grid.beam
     return _trained(job) and scored and all(file.exists() for file in _wanted(job, jobs))
 
 
@@ -194,13 +195,13 @@ def _updates(job: Job) -> int:
     return 0 if early else job.config.train.updates
 
 
-def run_grid(grid: Grid, jobs: Sequence[Job], *, at_once: int = 1, keep_in: Path | None = None) -> None:
-    """Prepare what must be, run what is missing. ValueError, at the end, if anything failed."""
+def run_grid(grid: Grid, jobs: Sequence[Job], *, at_once: int = 1, keep_in: Path | None = None) -> list[str]:
+    """Prepare what must be, run what is missing. What failed, a line each."""
     root = Path(grid.base).parent
     out = Path(grid.out)
     out.mkdir(parents=True, exist_ok=True)
     with lock(out, f"{out}: another process is working on this grid; wait for it") as held, _politely():
-        stored = [job for job in jobs if keep_in is not None and kept(job, grid.split, keep_in, root)]
+        stored = [job for job in jobs if keep_in is not None and kept(job, grid.split, grid.beam, keep_in, root)]
         for job in stored:
             if keep_in is not None:
                 restore_baselines(job, keep_in)
@@ -217,24 +218,25 @@ def run_grid(grid: Grid, jobs: Sequence[Job], *, at_once: int = 1, keep_in: Path
             if job not in stored and job not in missing:
                 finish(job)
         if not missing:
-            return
+            return []
         for config in {job.config.store.folder: job.config for job in missing}.values():
             prepare(config, Bars())
         with GridDisplay(len(jobs), missing, at_once) as display:
             workers = Workers(grid, missing, at_once, finish, display, held)
             workers.run()
         if workers.failures:
-            count = f"{len(workers.failures)} of {len(missing)} runs failed; the others are done"
-            raise ValueError("\n".join([*workers.failures, count]))
+            workers.failures.append(f"{len(workers.failures)} of {len(missing)} runs failed; the others are done")
+        return workers.failures
 
 
 def grid_results(grid: Grid, jobs: Sequence[Job], keep_in: Path | None = None) -> dict[str | None, list[Result]]:
-    """The results of all runs by set of directions; of runs that are kept, from there."""
+    """The results of all runs that are scored, by set of directions; of runs that are kept, from there."""
     found: dict[str | None, list[Result]] = {}
     for job in jobs:
         there = None if keep_in is None else Run(keep_in / job.name)
         run = there if there is not None and scores_file(there, grid.split).exists() else job.run
-        found.setdefault(job.direction, []).append(read_result(run, job.strategy, grid.split))
+        if scored_with(run, grid.split) is not None:
+            found.setdefault(job.direction, []).append(read_result(run, job.strategy, grid.split))
     return found
 
 

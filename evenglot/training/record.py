@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Mapping
+from importlib.metadata import version
 from time import monotonic
 from typing import Any
 
@@ -24,6 +26,7 @@ from evenglot.training.run import Run
 from evenglot.training.trackers import trackers
 from evenglot.training.validation import Validation
 
+VERSIONS = {"python": platform.python_version(), **{name: version(name) for name in ("torch", "sacrebleu", "numpy")}}
 OVERFIT = 1.03  # a validation loss so much above its lowest, while training loss falls, is worth a warning
 
 
@@ -106,6 +109,7 @@ class Record:
             0,
             config=self.config.model_dump(mode="json", by_alias=True),
             evenglot=__version__,
+            versions=VERSIONS,
             strategy=self.config.balance.strategy,
             directions=directions,
             reference=reference_cost(self.config, self.home),

@@ -258,3 +258,7 @@ def test_there_are_enough_samples_to_find_something_in_every_direction(direction
     smallest = 1 / (samples_for(directions) + 1)
     assert holm(dict.fromkeys(map(str, range(directions)), smallest))["0"] < 0.05
     assert samples_for(directions) >= 1000
+
+
+def test_one_sentence_says_nothing():
+    assert difference(3.0, np.full(1000, 3.0)).p == 1

@@ -46,6 +46,8 @@ def result(
         "validation": {name: 2 - q for name, q in by_direction.items()},
         "statistics": Statistics(counts, {name: f"references of {name}" for name in by_direction}),
         "signature": {"bleu": "b", "chrf": "c"},
+        "made": {"beam": 5, "which": "best"},
+        "behind": False,
         "cost": Cost(100, 1e6, 60.0),
     }
     return Result(**{**given, **changes})
@@ -350,3 +352,20 @@ def test_all_of_it_is_json():
 def test_the_same_runs_give_the_same_numbers():
     first, second = (compared(result("erm"), result("chi", MIXED))[0].as_json() for _ in range(2))
     assert json.dumps(first) == json.dumps(second)
+
+
+def test_runs_of_different_strategies_are_not_seeds_of_one_row():
+    mixed = [result("a", strategy="proportional"), result("a", strategy="chi-ibr", seed=2)]
+    with pytest.raises(ValueError, match=r"a: runs of different strategies \(chi-ibr, proportional\)"):
+        compare(mixed, None, "test", print)
+
+
+def test_translations_made_in_another_way_or_of_an_earlier_model_are_mentioned():
+    said: list[str] = []
+    other = result("chi", made={"beam": 1, "which": "best"}, behind=True)
+    compare([result("erm"), other], None, "test", said.append)
+    assert any("not all made in the same way" in text for text in said)
+    assert any("runs/chi/seed-1: was trained further since it was scored" in text for text in said)
+    said.clear()
+    compare([result("erm"), result("chi")], None, "test", said.append)
+    assert not any("made" in text or "further" in text for text in said)

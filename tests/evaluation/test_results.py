@@ -263,11 +263,11 @@ def test_the_same_run_twice_is_one_row(here):
 
 
 def test_a_run_inside_another_has_a_name_too(here):
-    assert names("runs/chi", "runs/chi/reference") == ["chi", "reference"]
+    assert names("runs/chi", "runs/chi/reference") == ["chi", "chi/reference"]
 
 
 def test_also_where_the_outer_one_is_a_seed_or_the_working_folder(here):
-    assert names("chi/seed-1", "chi/seed-1/reference") == ["chi", "seed-1/reference"]
+    assert names("chi/seed-1", "chi/seed-1/reference") == ["chi", "chi/seed-1/reference"]
     os.mkdir("chi")
     os.chdir("chi")
-    assert names(".", "reference") == ["chi", "reference"]
+    assert names(".", "reference") == ["chi", "chi/reference"]

@@ -13,7 +13,8 @@ from typer.testing import CliRunner
 from evenglot.cli import app
 from evenglot.evaluation.results import read_result
 from evenglot.evaluation.statistics import Statistics
-from evenglot.grid.keep import _without_paths, keep, kept, restore_baselines
+from evenglot.files import without_paths
+from evenglot.grid.keep import keep, kept, restore_baselines
 from evenglot.grid.plan import load_grid
 from evenglot.grid.work import grid_results, run_grid
 from evenglot.training.log import Log
@@ -72,7 +73,7 @@ def keep_all(jobs, grid, folder):
 
 
 def is_kept(job, grid, folder):
-    return kept(job, grid.split, folder, Path(grid.base).parent)
+    return kept(job, grid.split, grid.beam, folder, Path(grid.base).parent)
 
 
 def test_what_is_kept_is_small_and_has_no_path_of_this_machine(plan, tmp_path):
@@ -208,19 +209,19 @@ VALUES = st.recursive(
 
 @given(VALUES)
 def test_no_absolute_path_remains_anywhere(value):
-    found = json.dumps(_without_paths(value, ROOT))
+    found = json.dumps(without_paths(value, ROOT))
     assert "/home" not in found
     assert "/elsewhere" not in found
-    assert _without_paths(_without_paths(value, ROOT), ROOT) == _without_paths(value, ROOT)
+    assert without_paths(without_paths(value, ROOT), ROOT) == without_paths(value, ROOT)
 
 
 def test_paths_below_the_root_are_relative_to_it_and_of_others_the_last_part_remains():
     value = {"a": ["/home/somebody/project/x/y.json", "/data/z.txt"], "b": "x/y", "c": 1}
-    assert _without_paths(value, ROOT) == {"a": ["x/y.json", "z.txt"], "b": "x/y", "c": 1}
+    assert without_paths(value, ROOT) == {"a": ["x/y.json", "z.txt"], "b": "x/y", "c": 1}
 
 
 def test_paths_inside_a_message_too():
-    said = _without_paths({"message": "cannot read /home/somebody/project/x: gone"}, ROOT)
+    said = without_paths({"message": "cannot read /home/somebody/project/x: gone"}, ROOT)
     assert "somebody" not in said["message"]
 
 
