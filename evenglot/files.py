@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 LOCK = ".lock"
 UNFINISHED = ".unfinished"  # ends the name of whatever is being written or deleted; nobody reads such a thing
@@ -69,17 +69,24 @@ def lock(folder: Path, message: str, error: type[ValueError] = LockedError) -> I
         yield file.fileno()
 
 
-def write_text(path: Path, text: str) -> None:
-    """Write a text so that the file is complete or unchanged, whatever happens."""
+@contextmanager
+def finished_file(path: Path) -> Iterator[BinaryIO]:
+    """A file to write into, which gets its name when the block ends and all is on disk; after an error it is gone."""
     unfinished = _beside(path, UNFINISHED)
     try:
-        with unfinished.open("w", encoding="utf-8", newline="\n") as file:
-            file.write(text)
+        with unfinished.open("wb") as file:
+            yield file
             file.flush()
             os.fsync(file.fileno())
         unfinished.replace(path)
     finally:
         unfinished.unlink(missing_ok=True)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a text so that the file is complete or unchanged, whatever happens."""
+    with finished_file(path) as file:
+        file.write(text.encode("utf-8"))
 
 
 def write_json(path: Path, content: Any) -> None:

@@ -21,6 +21,7 @@ from evenglot.config.section import Context, Count, FilePath, Finite, Section, S
 from evenglot.config.source import read_source
 from evenglot.config.training import ModelSettings, TrainSettings
 from evenglot.directions import shared_side
+from evenglot.files import write_text
 
 
 class CleanSettings(Section):
@@ -182,10 +183,7 @@ class Config(Section):
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the resolved configuration; `load_config` reads it back as it is."""
-        target = Path(path)
-        unfinished = target.with_name(target.name + ".unfinished")
-        unfinished.write_text(self.to_yaml(), encoding="utf-8")
-        unfinished.replace(target)
+        write_text(Path(path), self.to_yaml())
 
     @model_validator(mode="after")
     def _sections_agree(self) -> Self:

@@ -5,7 +5,6 @@ They hold no text, so they can be kept and shared where the test set cannot. BLE
 
 from __future__ import annotations
 
-import os
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ from zipfile import BadZipFile
 import numpy as np
 from numpy.typing import NDArray
 
-from evenglot.files import UNFINISHED, digest
+from evenglot.files import digest, finished_file
 
 Numbers = NDArray[np.float64]
 Counts = NDArray[np.generic]  # (sentences, counts)
@@ -89,12 +88,8 @@ class Statistics:
         for name, by_metric in self.counts.items():
             arrays[f"{name}/references"] = np.array(self.references[name])
             arrays |= {f"{name}/{metric}": _compact(values) for metric, values in by_metric.items()}
-        unfinished = file.with_name(file.name + UNFINISHED)
-        with unfinished.open("wb") as out:
+        with finished_file(file) as out:
             np.savez_compressed(out, allow_pickle=False, **arrays)
-            out.flush()
-            os.fsync(out.fileno())
-        unfinished.replace(file)
 
     @staticmethod
     def load(file: Path) -> Statistics:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from evenglot.files import UNFINISHED
+from evenglot.files import finished_file
 from evenglot.robust.validate import Vector
 
 if TYPE_CHECKING:
@@ -76,12 +76,8 @@ def picture(path: str | Path, width: float, height: float) -> Iterator[Figure]:
         content = io.BytesIO()
         figure.savefig(content, format=ending, metadata=METADATA[ending])
     target.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = target.with_name(target.name + UNFINISHED)
-    try:
-        unfinished.write_bytes(content.getvalue())
-        unfinished.replace(target)
-    finally:
-        unfinished.unlink(missing_ok=True)
+    with finished_file(target) as file:
+        file.write(content.getvalue())
 
 
 def colours(names: Sequence[str]) -> dict[str, str]:
