@@ -173,7 +173,12 @@ def comet_score(command: str, sources: list[str], hypotheses: list[str], referen
 
 def read_translations(run: Run, split: str, name: str) -> list[str]:
     """The translations of one direction that `evenglot score` has written."""
-    return _read(_file(run.folder / "hypotheses" / split, parse(name)))
+    return _read(translations_file(run, split, name))
+
+
+def translations_file(run: Run, split: str, name: str) -> Path:
+    """Where they are."""
+    return _file(run.folder / "hypotheses" / split, parse(name))
 
 
 def _directions(store: Store, split: str) -> list[Direction]:

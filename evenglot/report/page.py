@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -15,7 +14,7 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
-from evenglot.files import UNFINISHED
+from evenglot.files import write_text
 from evenglot.report.page_data import Data, page_data, thinned
 from evenglot.training.run import Run
 
@@ -27,6 +26,7 @@ SCRIPTS = (
     "languages.js",
     "charts.js",
     "comparison.js",
+    "comparison_tables.js",
     "comparison_pictures.js",
     "sections.js",
     "page.js",
@@ -56,7 +56,7 @@ class Page:
             style=Markup(self.style),
             script=Markup(self.script),
             data=Markup(embedded(fitted(data, LARGEST - len((self.script + self.style).encode()) - 20_000))),
-            summaries={run["name"]: run.get("summary", [run.get("message")]) for run in data["runs"]},
+            summaries=[(run["name"], run.get("summary", [run.get("message")])) for run in data["runs"]],
         )
 
     @property
@@ -114,13 +114,5 @@ def write_report(
         raise ValueError("report: name at least one run")
     html = page().render(page_data(runs, names=names, comparison=comparison))
     out.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = out.with_name(out.name + UNFINISHED)
-    try:
-        with unfinished.open("w", encoding="utf-8", newline="\n") as file:
-            file.write(html)
-            file.flush()
-            os.fsync(file.fileno())
-        unfinished.replace(out)
-    finally:
-        unfinished.unlink(missing_ok=True)
+    write_text(out, html)
     return out

@@ -5,7 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from evenglot.evaluation.compare import ALPHA
+from evenglot.report.compare_tables import verdict
+
 PARTS = ("mean", "worst", "low_resource", "high_resource")
+MOST_TOLD = 4  # with more rows than these, only those that differ get a sentence
+VALIDATION_DIGITS = 5
 
 
 def comparison_data(comparison: Mapping[str, Any]) -> dict[str, Any]:
@@ -25,66 +30,86 @@ def comparison_data(comparison: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _row(row: Mapping[str, Any], names: list[str], metrics: Mapping[str, Any]) -> dict[str, Any]:
-    digits = {key: metric["digits"] + 1 for key, metric in metrics.items()}
+    digits = {key: metric["digits"] + 2 for key, metric in metrics.items()}  # two more: rounded twice, rounded wrong
+    validation = row.get("validation", {})
     return {
         **{key: row[key] for key in ("name", "strategy", "tau", "seeds", "cost")},
+        "validation": [_short(validation.get(name), VALIDATION_DIGITS) for name in names],
         "scores": {key: _scores(row["scores"][key], names, digits[key]) for key in metrics},
         "difference": row["difference"]
         and {key: _difference(row["difference"][key], names, digits[key]) for key in metrics},
     }
 
 
+def _short(value: Any, digits: int) -> Any:
+    """The same with fewer digits."""
+    if isinstance(value, float):
+        return round(value, digits)
+    if isinstance(value, Mapping):
+        return {key: _short(item, digits) for key, item in value.items()}
+    return [_short(item, digits) for item in value] if isinstance(value, list | tuple) else value
+
+
 def _scores(scores: Mapping[str, Any], names: list[str], digits: int) -> dict[str, Any]:
+    """Of each direction [mean, standard deviation]."""
     by_name = scores["directions"]
     return {
-        "directions": [round(by_name[name]["mean"], digits) for name in names],
-        **{part: scores.get(part) for part in PARTS},
+        "directions": [_short([by_name[name]["mean"], by_name[name]["sd"]], digits) for name in names],
+        **{part: _short(scores.get(part), digits) for part in PARTS},
     }
 
 
 def _difference(difference: Mapping[str, Any], names: list[str], digits: int) -> dict[str, Any]:
-    """Of each direction [difference, lower end, upper end, p after Holm]."""
+    """Of each direction [difference, lower end, upper end, p after Holm, 1 if that is significant]."""
     by_name = difference["directions"]
     return {
         "directions": [
             [
-                round(by_name[name]["difference"], digits),
-                *(round(end, digits) for end in by_name[name]["interval"]),
+                *_short([by_name[name]["difference"], *by_name[name]["interval"]], digits),
                 round(by_name[name]["p_holm"], 4),
+                int(by_name[name]["p_holm"] < ALPHA),  # before rounding, which may reach ALPHA
             ]
             for name in names
         ],
-        **{part: difference.get(part) for part in PARTS},
+        **{part: _clear(difference.get(part), digits) for part in PARTS},
         **{key: difference[key] for key in ("wins", "ties", "losses", "harmed")},
     }
 
 
-def _summary(comparison: Mapping[str, Any], key: str) -> str:
-    """Which strategy is best on average, which for the worst direction, and who harms nobody."""
-    metric, rows = comparison["metrics"][key], comparison["rows"]
-    sign = 1 if metric["higher_is_better"] else -1
-    best = {part: max(rows, key=lambda row: sign * row["scores"][key][part]["mean"]) for part in ("mean", "worst")}
-    value = {part: f"{best[part]['scores'][key][part]['mean']:.{metric['digits']}f}" for part in best}
-    other = " and" if best["mean"] is best["worst"] else f", {best['worst']['name']}"
-    first = f"{best['mean']['name']} is best on average ({value['mean']}){other} by its worst direction"
-    against = [row for row in rows if row["difference"]]
-    surely = [row["name"] for row in against if _surely_better(row["difference"][key]["mean"], sign)]
-    better = (
-        f"Beyond chance, {_and(surely)} {'is' if len(surely) == 1 else 'are'} better on average than "
-        f"{comparison['reference']}."
-        if surely
-        else f"No strategy is better on average than {comparison['reference']} beyond chance."
-    )
+def _clear(part: Mapping[str, Any] | None, digits: int) -> dict[str, Any] | None:
+    """A difference of means; it is `clear` if its interval, before rounding, leaves out 0."""
+    return None if part is None else {**_short(part, digits), "clear": _leaves_out_zero(part)}
+
+
+def _leaves_out_zero(part: Mapping[str, Any]) -> bool:
+    low, high = part["interval"]
+    return bool(low > 0 or high < 0)
+
+
+def _summary(comparison: Mapping[str, Any], key: str) -> list[str]:
+    """In sentences, whoever wins: each strategy against the reference, and who loses by it."""
+    against = [row for row in comparison["rows"] if row["difference"]]
+    if not against:
+        return [f"There is nothing to compare {comparison['reference']} with."]
+    told = verdict(comparison, key)
+    if len(against) > MOST_TOLD:
+        clear = [_leaves_out_zero(row["difference"][key]["mean"]) for row in against]
+        others = clear.count(False)
+        told = [sentence for sentence, differs in zip(told, clear, strict=True) if differs]
+        if others:
+            told.append(f"{_others(others, told)} clearly different from {comparison['reference']} on average.")
     harming = [row["name"] for row in against if row["difference"][key]["harmed"]]
-    harm = f"Some direction gets significantly worse with {_and(harming)}." if harming else "No direction is harmed."
-    return (
-        f"{metric['label']}: {first} ({value['worst']}). {better if against else ''} {harm if against else ''}".strip()
-    )
+    if not harming:
+        told.append("No direction is significantly worse.")
+    elif len(against) > MOST_TOLD:
+        told.append(f"Some direction is significantly worse with {_and(harming)}.")
+    return told
 
 
-def _surely_better(mean: Mapping[str, Any], sign: int) -> bool:
-    low, high = mean["interval"]
-    return bool(low > 0 if sign > 0 else high < 0)
+def _others(count: int, told: list[str]) -> str:
+    if not told:
+        return "No strategy is"
+    return "One other strategy is not" if count == 1 else f"{count} other strategies are not"
 
 
 def _and(words: list[str]) -> str:

@@ -6,9 +6,11 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
-from evenglot import __version__
+from evenglot import __version__, yaml12
+from evenglot.files import without_paths
 from evenglot.report.history import History, Series, history
 from evenglot.report.page_comparison import comparison_data
 from evenglot.report.page_summary import facts, figures, sentences
@@ -20,6 +22,8 @@ from evenglot.training.run import Run
 Data = dict[str, Any]
 
 DIGITS = 4  # significant ones: more than a picture shows
+LOSS_DRIVEN = ("chi-ibr", "cvar-ibr", "group-dro", "chi-pd", "cvar-pd")  # of others, the log has means of intervals
+HEADING = "# Every setting, defaults filled in. Paths are seen from beside the run, or only their last part is left.\n"
 
 
 def page_data(
@@ -34,7 +38,7 @@ def page_data(
         "evenglot": __version__,
         "written": datetime.now(UTC).isoformat(timespec="seconds"),
         "live": live,
-        "runs": [run_data(run, name, live=live) for run, name in zip(runs, names or short_names(runs), strict=True)],
+        "runs": [run_data(run, name, live=live) for run, name in zip(runs, unique_names(runs, names), strict=True)],
         "comparison": None if comparison is None else comparison_data(comparison),
     }
 
@@ -49,6 +53,18 @@ def short_names(runs: Sequence[Run]) -> list[str]:
     return names if runs else []
 
 
+def unique_names(runs: Sequence[Run], names: Sequence[str] | None = None) -> list[str]:
+    """The names, or those of the folders; where runs share one (seeds of a strategy do), what tells them apart."""
+    given = short_names(runs) if names is None else list(names)
+    with_folder = [
+        f"{name} {run.folder.resolve().name}" if given.count(name) > 1 else name
+        for run, name in zip(runs, given, strict=True)
+    ]
+    found = next((some for some in (given, with_folder, short_names(runs)) if len(set(some)) == len(runs)), given)
+    before = [found[:place].count(name) for place, name in enumerate(found)]  # the same run, given twice
+    return [f"{name} ({count + 1})" if count else name for name, count in zip(found, before, strict=True)]
+
+
 def run_data(run: Run, name: str, *, live: bool = False) -> Data:
     """One run; `state` is waiting, running, stopped, done, or broken (then only `message` says more)."""
     try:
@@ -60,23 +76,34 @@ def run_data(run: Run, name: str, *, live: bool = False) -> Data:
     scores = read_scores(run)
     progress = _progress(events, story, step)
     shares = mean_shares(story.mixture, since=0, until=step)
+    root = run.folder.absolute().parent
     return {
         "name": name,
         "state": progress["state"],
         "progress": progress,
         "summary": sentences(story, scores, shares, progress),
         "figures": figures(story, scores, progress),
-        "facts": facts(story, progress),
+        "facts": facts(story, progress, root),
         "rows": [_row(each, story, shares, scores) for each in story.names],
         "series": _all_series(story, step),
         "p": rounded(story.p),
         "baseline": rounded(story.baseline),
-        "intervals": len(story.interval_starts),
         "scores": rounded(scores),
         "samples": _samples(run),
         "warnings": [warning.as_json() for warning in warnings(story, step, scores, live)],
-        "config": run.config_file.read_text(encoding="utf-8") if run.config_file.exists() else "",
+        "config": _config(run.config_file, root),
     }
+
+
+def _config(file: Path, root: Path) -> str:
+    """The configuration, without what it tells about this machine; nothing if that cannot be taken out."""
+    if not file.exists():
+        return ""
+    try:
+        content, _ = yaml12.parse(file.read_text(encoding="utf-8"))
+    except yaml12.YamlError:
+        return ""
+    return HEADING + yaml12.dump(without_paths(content, root))
 
 
 def _not_yet(run: Run, name: str, error: Exception, live: bool) -> Data:
@@ -145,7 +172,7 @@ def _all_series(story: History, step: int) -> Data:
     found = {
         "mixture": mixture,
         "train": story.train_losses,
-        "running": story.running_losses if story.baseline else Series((), {}),
+        "running": story.running_losses if story.about["strategy"] in LOSS_DRIVEN else Series((), {}),
         "valid": story.valid_losses,
         "chrf": story.chrf,
     }

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from evenglot.files import without_paths
 from evenglot.report.history import History
 from evenglot.report.training_tables import duration
 
@@ -109,9 +111,9 @@ def _directions(count: int) -> str:
     return f"{count} directions" if count > 1 else "one direction"
 
 
-def facts(story: History, progress: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """How it was done, for whoever wants to do it again."""
-    about, config = story.about, story.about.get("config", {})
+def facts(story: History, progress: Mapping[str, Any], root: Path) -> list[tuple[str, str]]:
+    """How it was done, for whoever wants to do it again; paths are relative to the root."""
+    about, config = story.about, without_paths(story.about.get("config", {}), root)
     balance = {key: value for key, value in config.get("balance", {}).items() if value is not None}
     options = ", ".join(f"{key} {value}" for key, value in balance.items() if key != "strategy")
     model, train = config.get("model", {}), config.get("train", {})
@@ -128,6 +130,7 @@ def facts(story: History, progress: Mapping[str, Any]) -> list[tuple[str, str]]:
         "device": f"{about['device']}, {about['precision']}, {_hands(about)}",
         "seed": str(config.get("seed", "")),
         "evenglot": str(about.get("evenglot", "")),
+        "made with": ", ".join(f"{name} {version}" for name, version in (about.get("versions") or {}).items()),
         "begun": _time(about.get("time")),
         "last entry of the log": _time(progress["last_event"]),
     }

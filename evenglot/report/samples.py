@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 from sacrebleu.metrics.chrf import CHRF
 
-from evenglot.directions import parse
+from evenglot.evaluation.score import read_translations, translations_file
 from evenglot.training.run import Run, open_prepared
 
 MOST_SENTENCES = 400  # of a direction are looked at, spread over its set: a sentence takes about 0.2 ms
@@ -82,14 +81,8 @@ def _samples(run: Run, split: str, changed: int) -> dict[str, Samples]:
     store = open_prepared(run.config(), verify=False)
     found = {}
     for name in store.directions:
-        file = run.folder / "hypotheses" / split / f"{name}.{parse(name).tgt}"
-        if split in store.splits(name) and file.exists():
+        if split in store.splits(name) and translations_file(run, split, name).exists():
             source, target = (store.text(name, split, side) for side in ("source", "target"))
-            if chosen := choose(source, target, _lines(file)):
+            if chosen := choose(source, target, read_translations(run, split, name)):
                 found[name] = chosen
     return found
-
-
-def _lines(file: Path) -> list[str]:
-    lines = file.read_bytes().decode("utf-8").split("\n")
-    return lines[:-1] if lines[-1] == "" else lines

@@ -6,6 +6,7 @@ import errno
 import hashlib
 import json
 import socketserver
+import sys
 import threading
 from collections.abc import Callable, Sequence
 from http import HTTPStatus
@@ -14,11 +15,13 @@ from ipaddress import ip_address
 from typing import Any
 from urllib.parse import urlsplit
 
+from evenglot.evaluation.compare import comparison_of
 from evenglot.report.page import LARGEST, embedded, fitted, page
-from evenglot.report.page_data import Data, page_data
+from evenglot.report.page_data import Data, page_data, short_names
 from evenglot.training.run import Run
 
 ADDRESS = "127.0.0.1"
+SCORES = ("scores*.json", "statistics*.npz")
 HEADERS = {
     "Content-Security-Policy": f"{page().policy}; frame-ancestors 'none'",
     "X-Content-Type-Options": "nosniff",
@@ -34,24 +37,38 @@ class Watched:
     """The runs; their data are put together anew only when a file has changed."""
 
     def __init__(self, runs: Sequence[Run], names: Sequence[str] | None = None) -> None:
-        self.runs, self.names = list(runs), names
+        self.runs, self.names = list(runs), list(short_names(runs) if names is None else names)
         self._lock = threading.Lock()  # requests come in threads of their own
-        self._seen: tuple[Any, ...] | None = None
+        self._seen: list[Any] | None = None
         self._data: Data = {}
+        self._compared: list[Any] | None = None
+        self._comparison: Data | None = None
 
     def data(self) -> Data:
         """What the page shows now."""
         with self._lock:
-            seen = tuple(_stamp(run) for run in self.runs)
+            seen = [_stamp(run, "log.jsonl", "config.yaml", *SCORES, "hypotheses/*") for run in self.runs]
             if seen != self._seen:
-                self._data = fitted(page_data(self.runs, names=self.names, live=True), LARGEST)
-                self._seen = seen
+                data = page_data(self.runs, names=self.names, live=True, comparison=self._compare())
+                self._data, self._seen = fitted(data, LARGEST), seen
             return self._data
 
+    def _compare(self) -> Data | None:
+        """The comparison, if all runs are scored; it takes seconds, so a log that only grows does not ask for one."""
+        seen = [_stamp(run, *SCORES) for run in self.runs]
+        if seen != self._compared:
+            try:
+                named = list(zip(self.names, self.runs, strict=True))
+                self._comparison = comparison_of(named, reference=None, warn=lambda text: None)
+            except ValueError:  # scored on different sentences: each run can still be shown
+                self._comparison = None
+            self._compared = seen
+        return self._comparison
 
-def _stamp(run: Run) -> tuple[Any, ...]:
-    """Changes with every file that the report reads."""
-    files = [run.log_file, run.config_file, *sorted(run.folder.glob("scores*.json")), *run.folder.glob("hypotheses/*")]
+
+def _stamp(run: Run, *patterns: str) -> list[Any]:
+    """Changes with every file of the run that is so called."""
+    files = [file for pattern in patterns for file in sorted(run.folder.glob(pattern))]
     found = []
     for file in files:
         try:
@@ -59,7 +76,7 @@ def _stamp(run: Run) -> tuple[Any, ...]:
         except OSError:
             continue
         found.append((file.name, state.st_mtime_ns, state.st_size))
-    return tuple(found)
+    return found
 
 
 class Server(ThreadingHTTPServer):
@@ -82,7 +99,10 @@ class Server(ThreadingHTTPServer):
         return f"http://{ADDRESS}:{self.server_port}"
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A browser that closes a connection early is nobody's fault."""
+        """One line; but a browser that closes a connection early is nobody's fault."""
+        error = sys.exception()
+        if not isinstance(error, ConnectionError):
+            print(f"report: {type(error).__name__}: {error}", file=sys.stderr, flush=True)
 
 
 class Handler(BaseHTTPRequestHandler):

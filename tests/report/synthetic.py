@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from evenglot.evaluation.statistics import Statistics
 from evenglot.training.run import Run
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
@@ -92,6 +93,14 @@ def write_scores(run: Run, off_target: float = 0.01) -> None:
     (run.folder / "scores.json").write_text(json.dumps({**content, "macro": macro, "worst": worst, **halves}))
 
 
+def write_statistics(run: Run, level: float = 1.0, references: str = "these") -> None:
+    """What a comparison is made from: of 40 sentences, losses around a level."""
+    names = list(json.loads(run.log_file.read_text().splitlines()[0])["directions"])
+    random = np.random.default_rng(5)
+    counts = {name: {"loss": np.stack([random.normal(30 * level, 1, 40), np.full(40, 30.0)], axis=1)} for name in names}
+    Statistics(counts, dict.fromkeys(names, references)).save(run.folder / "statistics.npz")
+
+
 def comparison(directions: int = 8, strategies: int = 6) -> dict:
     """As evaluation/compare.py makes it."""
     random = np.random.default_rng(3)
@@ -141,6 +150,8 @@ def comparison(directions: int = 8, strategies: int = 6) -> dict:
         needs = number >= 4
         rows.append({
             "name": strategy, "strategy": strategy, "tau": taus.get(strategy), "seeds": [1, 2, 3], "runs": ["a"],
+            "validation": {n: None if (number, i) == (1, 0) else 0.9 + 0.4 * i / directions - 0.01 * number
+                           for i, n in enumerate(names)},
             "passes": dict.fromkeys(names, 2.5), "scores": scores, "difference": differences if number else None,
             "cost": {"updates": 1500, "tokens": 2_600_000, "seconds": 512.3, "reference_updates": 1500 * needs,
                      "reference_seconds": 500.0 * needs},

@@ -5,6 +5,7 @@ import re
 
 import pytest
 
+from evenglot import yaml12
 from evenglot.report import page as module
 from evenglot.report.page import LARGEST, embedded, page, write_report
 from evenglot.training.run import Run
@@ -54,9 +55,9 @@ def test_the_licence_of_what_is_inside_goes_with_it(html):
 
 def test_whatever_a_text_says_it_stays_a_text(tmp_path):
     run = write_run(tmp_path / "a<b>&c", directions=2)
-    run.config_file.write_text(HOSTILE, encoding="utf-8")
+    run.config_file.write_text(yaml12.dump({"note": HOSTILE}), encoding="utf-8")
     html = write_report([run], tmp_path / "page.html").read_text(encoding="utf-8")
-    assert embedded_data(html)["runs"][0]["config"] == HOSTILE
+    assert yaml12.parse(embedded_data(html)["runs"][0]["config"])[0] == {"note": HOSTILE}
     assert html.count("</script>") == 2
     assert "<b>" not in html
     assert "a&lt;b&gt;&amp;c · evenglot report</title>" in html
@@ -66,6 +67,13 @@ def test_whatever_a_text_says_it_stays_a_text(tmp_path):
 def test_a_reader_without_scripts_gets_the_summary(html):
     inside = re.search(r"<noscript>(.*?)</noscript>", html, flags=re.DOTALL)[1]
     assert "12.3 million parameters, balanced by chi-ibr" in inside
+
+
+def test_without_scripts_no_seed_of_a_strategy_is_lost(tmp_path):
+    seeds = [write_run(tmp_path / "erm" / f"seed-{seed}", directions=2) for seed in (1, 2)]
+    html = write_report(seeds, tmp_path / "page.html", names=["erm", "erm"]).read_text(encoding="utf-8")
+    inside = re.search(r"<noscript>(.*?)</noscript>", html, flags=re.DOTALL)[1]
+    assert re.findall("<h2>(.*)</h2>", inside) == ["erm seed-1", "erm seed-2"]
 
 
 def test_several_runs_and_a_comparison(small, tmp_path):

@@ -4,9 +4,12 @@ from dataclasses import replace
 
 import pytest
 
+from evenglot import yaml12
+from evenglot.balance.catalogue import STRATEGIES, create
 from evenglot.config import load_config
+from evenglot.report.compare_tables import verdict
 from evenglot.report.history import Series, history
-from evenglot.report.page_data import page_data, rounded, run_data, short_names, thinned
+from evenglot.report.page_data import LOSS_DRIVEN, page_data, rounded, run_data, short_names, thinned, unique_names
 from evenglot.report.warnings import mean_shares, warnings
 from evenglot.training.log import read_log
 from evenglot.training.run import Run, open_prepared
@@ -87,11 +90,50 @@ def test_a_mixture_holds_until_the_last_update(made):
     assert all(values[-1] == values[-2] for values in mixture["values"].values())
 
 
-def test_losses_the_strategy_goes_by_are_shown_where_there_is_a_baseline(made, tmp_path):
+def test_losses_the_strategy_goes_by_are_shown_if_it_goes_by_any(made, tmp_path):
     assert "running" in run_data(made, "made")["series"]
-    plain = run_data(write_run(tmp_path / "plain", baseline=False), "plain")
-    assert "running" not in plain["series"]
-    assert plain["baseline"] == {}
+    run = write_run(tmp_path / "plain", baseline=False)
+    plain = run_data(run, "plain")
+    assert ("running" in plain["series"], plain["baseline"]) == (True, {})
+    events = events_of(run)
+    events[0]["strategy"] = "temperature"
+    rewrite(run, events)
+    assert "running" not in run_data(run, "plain")["series"]
+
+
+def test_loss_driven_strategies_are_those_of_the_catalogue():
+    sizes = {"a-en": 9, "b-en": 3}
+    static = {"temperature", "unimax", "schedule"}  # these need options
+    for name in STRATEGIES.keys() - static:
+        assert (create(name, sizes).losses is not None) == (name in LOSS_DRIVEN), name
+    assert not static & set(LOSS_DRIVEN)
+
+
+def test_a_report_tells_nothing_about_the_machine(conf, made, tmp_path):
+    run = Run(shutil.copytree(made.folder, tmp_path / "runs" / "chi"))
+    balance = {"strategy": "chi-ibr", "baseline": str(run.folder.parent / "erm" / "baseline.json")}
+    config = load_config(conf, [f"balance={json.dumps(balance)}"], check_files=False)
+    config.save(run.config_file)
+    events = events_of(run)
+    events[0]["config"] = config.model_dump(mode="json", by_alias=True)
+    rewrite(run, events)
+    data = run_data(run, "chi")
+    assert "baseline erm/baseline.json" in dict(data["facts"])["its options"]
+    shown = yaml12.parse(data["config"])[0]
+    assert (shown["balance"]["baseline"], shown["data"]["train"]) == ("erm/baseline.json", "train.{pair}.{lang}")
+    assert str(tmp_path) not in json.dumps(data)
+    assert str(conf.parent) not in json.dumps(data)
+    run.config_file.write_text("a: [")
+    assert run_data(run, "chi")["config"] == ""
+
+
+def test_versions_are_among_the_details_if_the_log_has_them(made, tmp_path):
+    assert "made with" not in dict(run_data(made, "made")["facts"])
+    run = Run(shutil.copytree(made.folder, tmp_path / "copy"))
+    events = events_of(run)
+    events[0]["versions"] = {"python": "3.12.1", "torch": "2.5.0"}
+    rewrite(run, events)
+    assert dict(run_data(run, "copy")["facts"])["made with"] == "python 3.12.1, torch 2.5.0"
 
 
 def test_warnings_of_training_are_sorted_by_kind(made):
@@ -198,6 +240,15 @@ def test_runs_of_the_same_name_are_told_apart(tmp_path):
     assert short_names([Run(folders[0]), Run(folders[0])]) == ["seed-1", "seed-1"]
 
 
+def test_every_run_has_a_name_of_its_own(tmp_path):
+    seeds = [Run(tmp_path / "erm" / f"seed-{seed}") for seed in (1, 2)]
+    other = Run(tmp_path / "chi" / "seed-1")
+    assert unique_names([*seeds, other], ["erm", "erm", "chi"]) == ["erm seed-1", "erm seed-2", "chi"]
+    assert unique_names([seeds[0], other], ["x", "x"]) == ["erm/seed-1", "chi/seed-1"]
+    assert unique_names([seeds[0], seeds[0]]) == ["seed-1", "seed-1 (2)"]
+    assert unique_names([*seeds, other]) == ["erm/seed-1", "erm/seed-2", "chi/seed-1"]
+
+
 def test_thinning_keeps_the_ends_and_the_table(made):
     data = page_data([made])
     thin = thinned(data, points=7, characters=50)
@@ -223,33 +274,85 @@ def test_numbers_are_short_and_finite():
     assert rounded(odd) == {"a": [1.235, None, None, None, 123500.0], "b": [3, "x", True]}
 
 
+def compared(given):
+    return page_data([], comparison=given)["comparison"]
+
+
 def test_a_comparison_becomes_lists_in_the_order_of_its_directions():
     given = comparison(directions=5, strategies=5)
-    data = page_data([], comparison=given)["comparison"]
+    data = compared(given)
     names = [direction["name"] for direction in data["directions"]]
     assert names == list(given["directions"])
     row, source = data["rows"][-1], given["rows"][-1]
     for key in ("bleu", "loss"):
         expected = source["difference"][key]["directions"][names[2]]
-        difference, low, high, p_holm = row["difference"][key]["directions"][2]
+        difference, low, high, p_holm, significant = row["difference"][key]["directions"][2]
         assert [difference, low, high] == pytest.approx([expected["difference"], *expected["interval"]], abs=1e-3)
-        assert p_holm == expected["p_holm"]
-        mean = source["scores"][key]["directions"][names[2]]["mean"]
-        assert row["scores"][key]["directions"][2] == pytest.approx(mean, abs=1e-3)
+        assert (p_holm, significant) == (expected["p_holm"], expected["p_holm"] < 0.05)
+        scores = source["scores"][key]["directions"][names[2]]
+        assert row["scores"][key]["directions"][2] == pytest.approx([scores["mean"], scores["sd"]], abs=1e-3)
+        assert row["difference"][key]["mean"]["clear"] == (expected_sign(source["difference"][key]["mean"]) != 0)
+    assert row["validation"] == pytest.approx([source["validation"][name] for name in names], abs=1e-5)
+    assert data["rows"][1]["validation"][0] is None
     assert data["rows"][0]["difference"] is None
-    best = max(given["rows"], key=lambda each: each["scores"]["bleu"]["mean"]["mean"])
-    assert data["summary"]["bleu"].startswith(f"BLEU: {best['name']} is best on average")
+
+
+def expected_sign(part):
+    low, high = part["interval"]
+    return (low > 0) - (high < 0)
+
+
+def test_rounding_never_decides_what_is_significant():
+    given = comparison(directions=2, strategies=2)
+    name = next(iter(given["directions"]))
+    found = given["rows"][1]["difference"]["bleu"]
+    for p, significant in ((50 / 1001, 1), (0.04999999, 1), (0.05, 0)):
+        found["directions"][name]["p_holm"] = p
+        assert compared(given)["rows"][1]["difference"]["bleu"]["directions"][0][4] == significant
+    found["mean"] = {"difference": 0.4, "interval": [1e-9, 0.8], "p": 0.04}
+    assert compared(given)["rows"][1]["difference"]["bleu"]["mean"]["clear"] is True
+
+
+def set_means(given, key, values, harmed=()):
+    for row, value in zip(given["rows"][1:], values, strict=True):
+        part = {"difference": value, "interval": [value - 0.2, value + 0.2], "p": 0.01}
+        row["difference"][key] |= {"mean": part, "harmed": list(harmed), "losses": len(harmed)}
+
+
+def test_the_words_are_those_of_compare_whoever_wins():
+    given = comparison(directions=4, strategies=3)
+    set_means(given, "bleu", [-0.9, 0.1], harmed=["aaa-en"])
+    told = compared(given)["summary"]["bleu"]
+    assert told == verdict(given, "bleu")
+    assert "temperature-2 against erm, mean BLEU: worse (−0.90" in told[0]
+    assert "worse in 1 of 4 directions (aaa-en)" in told[0]
+    assert "not clearly different" in told[1]
 
 
 def test_lower_losses_are_better_in_the_words_of_a_comparison():
     given = comparison(directions=4, strategies=3)
-    for number, row in enumerate(given["rows"]):
-        row["scores"]["loss"]["mean"] = {"mean": [1.2, 0.9, 1.1][number], "sd": None}
-        row["scores"]["loss"]["worst"] |= {"mean": [1.5, 1.6, 1.3][number], "sd": None}
-        if row["difference"]:
-            value = [None, -0.3, -0.1][number]
-            interval = [value - 0.2, value + 0.2]
-            row["difference"]["loss"] |= {"mean": {"difference": value, "interval": interval}, "harmed": []}
-    told = page_data([], comparison=given)["comparison"]["summary"]["loss"]
-    assert "temperature-2 is best on average (0.9000), temperature-5 by its worst direction (1.3000)" in told
-    assert "Beyond chance, temperature-2 is better on average than erm. No direction is harmed." in told
+    set_means(given, "loss", [-0.3, 0.3])
+    first, second, harm = compared(given)["summary"]["loss"]
+    assert "mean loss per character: better" in first
+    assert "mean loss per character: worse" in second
+    assert harm == "No direction is significantly worse."
+
+
+def test_of_many_strategies_only_those_that_differ_get_a_sentence():
+    given = comparison(directions=4, strategies=7)
+    set_means(given, "bleu", [0.1, -0.9, 0.0, 0.7, 0.1, 0.0], harmed=["aaa-en"])
+    worse, better, others, harm = compared(given)["summary"]["bleu"]
+    assert worse.startswith("temperature-5 against erm, mean BLEU: worse")
+    assert better.startswith("chi-ibr against erm, mean BLEU: better")
+    assert others == "4 other strategies are not clearly different from erm on average."
+    assert harm.startswith("Some direction is significantly worse with temperature-2, temperature-5, uniform, chi-ibr")
+    set_means(given, "bleu", [0.1] * 6)
+    assert compared(given)["summary"]["bleu"] == [
+        "No strategy is clearly different from erm on average.",
+        "No direction is significantly worse.",
+    ]
+
+
+def test_a_strategy_alone_is_compared_with_nothing():
+    told = compared(comparison(directions=2, strategies=1))["summary"]["bleu"]
+    assert told == ["There is nothing to compare erm with."]

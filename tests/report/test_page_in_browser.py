@@ -11,7 +11,7 @@ from evenglot.report.page import write_report
 from evenglot.report.watch import listen
 from evenglot.training.run import Run
 from tests.browser import FITS, start_browser
-from tests.report.synthetic import comparison, write_run, write_scores
+from tests.report.synthetic import comparison, write_run, write_scores, write_statistics
 
 pytestmark = pytest.mark.slow
 
@@ -19,6 +19,7 @@ CELLS = "[...document.querySelectorAll('#data-table tbody tr > :nth-child({})')]
 SORT = "document.querySelector('#data-table th:has(#data-table-by-{})').getAttribute('aria-sort')"
 SHOWN = "[...document.querySelectorAll('.chip input:checked')].map((box) => box.value)"
 TIP = "[...document.querySelectorAll('#plot-{} .tip:not([hidden]) div')].map((row) => row.children[1].textContent)"
+SCORES = "scores-by-language"
 HOSTILE = "</script><img src=x onerror='document.title=1'><b>bold</b> שלום 🙂"
 
 
@@ -173,21 +174,64 @@ def test_another_run_and_another_metric_can_be_chosen(pages, browser):
     browser.open(pages["both"])
     assert browser.run("document.querySelector('h1').textContent") == "eight"
     words = browser.run("document.querySelector('#comparison-words').textContent")
-    assert words.startswith("BLEU: ")
-    assert browser.run("document.querySelectorAll('.panel').length") == 5
-    assert browser.run("document.querySelectorAll('.panel .dot').length") == 40
+    assert "against erm, mean chrF++: " in words
+    assert browser.run("document.querySelectorAll('#direction-differences .panel').length") == 5
+    assert browser.run("document.querySelectorAll('#direction-differences .panel .dot').length") == 40
     assert "one seed" not in browser.run("document.querySelector('#comparison').textContent")
     joined = browser.run("document.querySelector('.trade .path').getAttribute('points').split(' ').length")
     assert joined == 4  # erm, two temperatures, uniform
-    browser.run("document.querySelector('#metric-bleu').focus()")
+    browser.run("document.querySelector('#metric-chrf').focus()")
     browser.press("ArrowRight", 39)
-    browser.press("ArrowRight", 39)
-    assert browser.run("document.querySelector('#comparison-words').textContent").startswith("loss per character: ")
+    assert "mean loss per character: " in browser.run("document.querySelector('#comparison-words').textContent")
     assert browser.run("document.activeElement.id") == "metric-loss"
     browser.run("(at => { at.value = 1; at.dispatchEvent(new Event('change')); })(document.querySelector('#run'))")
     assert browser.run("document.querySelector('h1').textContent") == "hundred"
     assert browser.run("document.querySelectorAll('#data-table tbody tr').length") == 100
-    assert browser.run("document.querySelector('#comparison-words').textContent").startswith("loss per character: ")
+    assert "mean loss per character: " in browser.run("document.querySelector('#comparison-words').textContent")
+
+
+def table(browser, name):
+    cells = f"[...document.querySelectorAll('#{name} tbody tr')].map((row) => [...row.cells].map((c) => c.textContent))"
+    return browser.run(cells)
+
+
+@pytest.mark.parametrize(("metric", "digits", "best"), [("bleu", 2, max), ("loss", 4, min)])
+def test_scores_by_language_follow_the_metric_and_mark_the_best_two(pages, browser, metric, digits, best):
+    given = comparison(8, 6)
+    browser.open(pages["both"])
+    browser.click(f"label:has(#metric-{metric})")
+    means = {
+        row["name"]: [*(each["mean"] for each in row["scores"][metric]["directions"].values()),
+                      row["scores"][metric]["mean"]["mean"]]
+        for row in given["rows"]
+    }  # fmt: skip
+    shown = {row[0]: [cell.split("±")[0].replace("−", "-") for cell in row[1:]] for row in table(browser, SCORES)}
+    assert shown == {name: [f"{value:.{digits}f}" for value in values] for name, values in means.items()}
+    for place, column in enumerate(zip(*means.values(), strict=True)):
+        order = sorted(column, reverse=best is max)
+        for mark, value in zip((".best", ".second"), order, strict=False):
+            found = browser.run(f"document.querySelector('#{SCORES} td:nth-child({place + 2}) {mark}').textContent")
+            assert found.replace("−", "-") == f"{value:.{digits}f}"
+
+
+def test_many_languages_go_down_and_what_was_not_validated_is_a_dash(pages, browser):
+    browser.open(pages["wide"])
+    assert len(table(browser, SCORES)) == 100
+    browser.open(pages["both"])
+    rows = {row[0]: row[1:] for row in table(browser, "validation-by-language")}
+    assert (rows["erm"][0], rows["temperature-2"][0], rows["temperature-2"][-1]) == ("0.9000", "–", "–")
+
+
+def test_a_difference_is_told_by_more_than_its_colour(pages, browser):
+    browser.open(pages["both"])
+    browser.click("label:has(#metric-loss)")
+    for row, shown in zip(comparison(8, 6)["rows"][1:], table(browser, "strategies")[1:], strict=True):
+        low, high = row["difference"]["loss"]["mean"]["interval"]
+        expected = "▲" if high < 0 else "▼" if low > 0 else "+−"
+        assert shown[2][0] in expected
+    kinds = "[...document.querySelectorAll('#group-differences path')].map((each) => each.getAttribute('class'))"
+    assert {"dot better-mark", "dot worse-mark"} == set(browser.run(kinds))
+    assert browser.run("document.querySelectorAll('#group-differences .panel').length") == 3
 
 
 def test_colours_follow_the_system_and_the_button(pages, browser):
@@ -209,7 +253,7 @@ def test_colours_follow_the_system_and_the_button(pages, browser):
 def test_everything_has_a_name_for_screen_readers(pages, browser):
     browser.open(pages["both"])
     nameless = (
-        "[...document.querySelectorAll('button, select, input, [role=img], [role=region]')]"
+        "[...document.querySelectorAll('button, select, input, [role=img], [role=region], [role=group]')]"
         ".filter((each) => !(each.getAttribute('aria-label') || each.labels?.length || each.textContent.trim()))"
         ".map((each) => each.outerHTML)"
     )
@@ -238,8 +282,8 @@ def test_texts_are_texts_and_read_in_their_own_direction(runs, browser, tmp_path
 
 
 @contextmanager
-def watching(run):
-    with listen([run], 0) as server:
+def watching(*runs):
+    with listen(runs, 0) as server:
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
         thread.start()
         try:
@@ -286,7 +330,26 @@ def test_a_live_page_follows_the_run_and_disturbs_nobody(browser, tmp_path):
         assert browser.run("document.querySelector('#plot-train canvas') === window.canvas")  # not drawn anew
 
         append(run, event="done", step=2050, reason="updates", tokens=1, seconds=1.0)
-        browser.wait(f"{LIVE}.startsWith('Training has ended')")
+        browser.wait(f"{LIVE} === 'Training has ended.'")
+
+
+def test_scores_that_come_after_training_are_shown(browser, tmp_path):
+    hasty = "{ const wait = setTimeout; window.setTimeout = (what, time) => wait(what, time / 50); }"
+    script = browser.call("Page.addScriptToEvaluateOnNewDocument", source=hasty)["identifier"]
+    runs = [write_run(tmp_path / name, directions=2) for name in ("erm", "chi")]
+    try:
+        with watching(*runs) as url:
+            browser.open(url)
+            browser.wait(f"{LIVE} === 'Training has ended.'")
+            assert browser.run("document.querySelectorAll('#scores, #comparison').length") == 0
+            for run in runs:
+                write_scores(run)
+                write_statistics(run)
+            browser.wait("document.querySelectorAll('#scores, #comparison').length === 2")
+            assert browser.run(LIVE) == "Training has ended."
+            browser.open("about:blank#")
+    finally:
+        browser.call("Page.removeScriptToEvaluateOnNewDocument", identifier=script)
 
 
 def test_a_live_page_says_when_the_server_is_gone(browser, tmp_path):

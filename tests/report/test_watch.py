@@ -1,15 +1,18 @@
 import json
 import os
 import signal
+import socket
 import threading
 from contextlib import contextmanager
+from unittest.mock import Mock
 
 import httpx
 import pytest
 
+from evenglot.report import watch as module
 from evenglot.report.watch import listen, watch
 from evenglot.training.run import Run
-from tests.report.synthetic import write_run, write_scores
+from tests.report.synthetic import write_run, write_scores, write_statistics
 
 
 @contextmanager
@@ -89,6 +92,41 @@ def test_a_file_that_cannot_be_read_just_now_is_no_end(tmp_path):
         assert (answer.status_code, "cannot be read as scores" in answer.json()["error"]) == (503, True)
         write_scores(run)
         assert httpx.get(f"{url}/data.json").status_code == 200
+
+
+def test_runs_are_compared_once_all_of_them_are_scored(tmp_path, monkeypatch):
+    runs = [write_run(tmp_path / name, directions=2) for name in ("erm", "chi")]
+    asked = []
+    comparison_of = module.comparison_of
+    monkeypatch.setattr(module, "comparison_of", lambda *a, **k: asked.append(1) or comparison_of(*a, **k))
+
+    def comparison():
+        return httpx.get(f"{url}/data.json").json()["comparison"]
+
+    with watching(*runs) as url:
+        write_scores(runs[0])
+        write_statistics(runs[0])
+        assert comparison() is None
+        write_scores(runs[1])
+        write_statistics(runs[1], level=1.5)
+        found = comparison()
+        assert [row["name"] for row in found["rows"]] == ["erm", "chi"]
+        assert "chi against erm, mean loss per character: worse" in found["summary"]["loss"][0]
+        before = len(asked)
+        with runs[0].log_file.open("a") as log:
+            log.write(json.dumps({"event": "warning", "step": 2000, "message": "late"}) + "\n")
+        assert comparison() == found
+        assert len(asked) == before  # a log that grows changes no score
+        write_statistics(runs[1], references="others")
+        assert comparison() is None  # not the same sentences: the runs alone are shown
+
+
+def test_errors_are_told_in_one_line_but_not_that_a_browser_has_gone(run, monkeypatch, capsys):
+    for error, told in ((BrokenPipeError("gone"), ""), (KeyError("odd"), "report: KeyError: 'odd'\n")):
+        with listen([run], 0) as server:
+            monkeypatch.setattr(server, "finish_request", Mock(side_effect=error))
+            server.process_request_thread(socket.socket(), ("127.0.0.1", 1))
+        assert capsys.readouterr().err == told
 
 
 @pytest.mark.parametrize("host", ["localhost", "LOCALHOST:99", "127.0.0.1:1", "[::1]:5"])

@@ -21,7 +21,10 @@ const CHARTS = [
     title: "The loss the strategy goes by",
     show: (value) => fixed(value, 3),
     reference: "baseline",
-    note: "Dotted: the baseline, the loss of a reference model.",
+    note: (run) =>
+      Object.keys(run.baseline).length
+        ? "Dotted: the baseline, the loss of a reference model."
+        : "Its estimate at the end of each interval; there is no baseline.",
   },
   {
     key: "valid",
@@ -53,7 +56,7 @@ function chartFigures(run) {
     return make(
       "figure",
       { class: chart.stepped ? "chart wide" : "chart" },
-      make("figcaption", {}, make("h3", {}, chart.title), make("p", {}, chart.note)),
+      make("figcaption", {}, make("h3", {}, chart.title), make("p", {}, typeof chart.note === "string" ? chart.note : chart.note(run))),
       place,
       spoken,
       table,
@@ -122,7 +125,7 @@ function build(each, content, names) {
   const { chart, place } = each;
   place.replaceChildren();
   place.setAttribute("tabindex", 0);
-  place.setAttribute("role", "img");
+  place.setAttribute("role", "group");
   const tip = make("div", { class: "tip", hidden: true });
   const grid = colour("--grid"),
     text = colour("--muted");

@@ -1,23 +1,22 @@
 // Several strategies side by side: tables, and what to make of them in words.
 
-const pm = (part, digits) => (known(part?.mean) ? fixed(part.mean, digits) : "–");
+const meanOf = (part, digits) => fixed(part?.mean, digits);
 
 function spread(part, digits) {
   return known(part?.sd) ? make("span", { class: "sub" }, `± ${fixed(part.sd, digits)}`) : null;
 }
 
 /** better, worse or same, in the sense of the metric. */
-function verdict(difference, significant, metric) {
+function kindOf(difference, significant, metric) {
   if (!significant) return "same";
   return difference > 0 === metric.higher_is_better ? "better" : "worse";
 }
 
-const ALPHA = 0.05; // after Holm's correction, for single directions
-const offZero = ([low, high]) => low > 0 || high < 0; // for means, which are few
+const MARKS = { better: "▲", worse: "▼" }; // nobody should need to tell colours apart
 
 function comparisonContent(comparison, redraw) {
   const keys = Object.keys(comparison.metrics);
-  if (!keys.includes(state.metric)) state.metric = keys[0];
+  if (!keys.includes(state.metric)) state.metric = keys.includes("chrf") ? "chrf" : keys[0]; // as `evenglot compare`
   const metric = comparison.metrics[state.metric];
   const choice =
     keys.length > 1 &&
@@ -45,18 +44,26 @@ function comparisonContent(comparison, redraw) {
       ),
     );
   return [
-    make("p", { class: "lead", id: "comparison-words" }, written(comparison.summary[state.metric])),
+    make(
+      "div",
+      { class: "lead", id: "comparison-words" },
+      comparison.summary[state.metric].map((sentence) => make("p", {}, written(sentence))),
+    ),
     make("div", { class: "controls" }, choice),
     strategyTable(comparison, metric),
     make(
       "p",
       { class: "note" },
       `Reference: ${comparison.reference}. Intervals: 95 %, ${whole(comparison.samples)} samples; wins, ties and ` +
-        "losses count directions, significant after Holm's correction at 5 %. ",
+        "losses count directions, significant after Holm's correction at 5 %. ▲ better, ▼ worse. Worst (validation): " +
+        "the direction with the largest validation loss, so that the test set does not choose it. ",
       metric.higher_is_better ? "Higher is better." : "Lower is better.",
       comparison.rows.some((row) => row.seeds.length < 2) &&
         " Where there is one seed, intervals tell about other test sentences, not about training again.",
     ),
+    scoresByLanguage(comparison, metric),
+    validationByLanguage(comparison),
+    groupDifferences(comparison, metric),
     differences(comparison, metric),
     tradeOff(comparison, metric),
     ...Object.entries(comparison.signature ?? {}).map(([key, signature]) =>
@@ -78,7 +85,7 @@ function strategyTable(comparison, metric) {
     label,
     title,
     value: (row) => row.scores[key][name]?.mean ?? null,
-    show: (row) => [pm(row.scores[key][name], digits), spread(row.scores[key][name], digits)],
+    show: (row) => [meanOf(row.scores[key][name], digits), spread(row.scores[key][name], digits)],
   });
   const seconds = (row) => row.cost.seconds + row.cost.reference_seconds;
   const columns = [
@@ -99,13 +106,17 @@ function strategyTable(comparison, metric) {
       value: (row) => row.difference?.[key].mean.difference ?? null,
       show: (row) =>
         row.difference
-          ? change(row.difference[key].mean, offZero(row.difference[key].mean.interval), metric)
+          ? change(row.difference[key].mean, row.difference[key].mean.clear, metric)
           : "reference",
     },
     {
-      ...part("worst", "Worst"),
+      ...part(
+        "worst",
+        "Worst (validation)",
+        "the direction with the largest validation loss, which need not have the lowest test score",
+      ),
       show: (row) => [
-        pm(row.scores[key].worst, digits),
+        meanOf(row.scores[key].worst, digits),
         make("span", { class: "sub" }, row.scores[key].worst.direction),
       ],
     },
@@ -123,6 +134,7 @@ function strategyTable(comparison, metric) {
     {
       key: "harmed",
       label: "Harmed",
+      title: "directions that are significantly worse",
       value: (row) => row.difference?.[key].harmed.length ?? null,
       show: (row) => (!row.difference ? "–" : few(row.difference[key].harmed)),
     },
@@ -149,11 +161,48 @@ const few = (names) => (!names.length ? "none" : names.length > 3 ? `${names.len
 
 function change(part, significant, metric) {
   const [low, high] = part.interval;
-  const kind = verdict(part.difference, significant, metric);
+  const kind = kindOf(part.difference, significant, metric);
+  const mark = kind in MARKS && make("span", { role: "img", "aria-label": kind }, MARKS[kind]);
   return [
-    make("span", { class: kind === "same" ? null : kind }, signed(part.difference, metric.digits)),
+    make("span", { class: kind === "same" ? null : kind }, mark, mark && " ", signed(part.difference, metric.digits)),
     make("span", { class: "sub" }, `${fixed(low, metric.digits)} to ${fixed(high, metric.digits)}`),
   ];
+}
+
+/** The figure of the paper: what the smaller corpora gain, and what it costs the larger ones. */
+function groupDifferences(comparison, metric) {
+  const rows = comparison.rows.filter((row) => row.difference);
+  const groups = [
+    ["low_resource", "Smaller corpora"],
+    ["high_resource", "Larger corpora"],
+    ["mean", "All directions"],
+  ].map(([key, title]) => [
+    title,
+    rows
+      .filter((row) => row.difference[state.metric][key])
+      .map((row) => {
+        const { difference, interval, clear } = row.difference[state.metric][key];
+        return { name: row.name, difference, from: interval[0], to: interval[1], significant: clear, remark: "" };
+      }),
+  ]);
+  const all = groups.flatMap(([, lines]) => lines);
+  if (!all.length) return null;
+  const reach = [Math.min(0, ...all.map((line) => line.from)), Math.max(0, ...all.map((line) => line.to))];
+  return make(
+    "div",
+    { class: "block", id: "group-differences" },
+    make("h3", {}, `Differences to ${comparison.reference}, smaller and larger corpora`),
+    make(
+      "p",
+      { class: "note" },
+      `Means of ${metric.label}, 95 % intervals. Filled: the interval leaves out 0, ▲ for better, ▼ for worse.`,
+    ),
+    make(
+      "div",
+      { class: "panels" },
+      groups.filter(([, lines]) => lines.length).map(([title, lines]) => panel(title, lines, reach, metric)),
+    ),
+  );
 }
 
 /** One panel a strategy, on one scale. */
@@ -178,24 +227,31 @@ function differences(comparison, metric) {
         label: row.name,
         value: (place) => cell(place)[0],
         show: (place) =>
-          change({ difference: cell(place)[0], interval: cell(place).slice(1, 3) }, cell(place)[3] < ALPHA, metric),
+          change({ difference: cell(place)[0], interval: cell(place).slice(1, 3) }, cell(place)[4], metric),
       };
     }),
   ];
   return make(
     "div",
-    {},
+    { class: "block", id: "direction-differences" },
     make("h3", {}, `Differences to ${comparison.reference}, direction by direction`),
     make(
       "p",
       { class: "note" },
       `${metric.label}, 95 % intervals, largest corpus first. `,
-      "Filled: significant after Holm's correction, blue for better, orange for worse.",
+      "Filled: significant after Holm's correction, ▲ for better, ▼ for worse.",
     ),
     make(
       "div",
       { class: "panels" },
-      rows.map((row) => panel(row, names, reach, metric)),
+      rows.map((row) => {
+        const found = row.difference[state.metric].directions;
+        const lines = found.map(([difference, from, to, p, significant], place) => ({
+          ...{ name: names[place], difference, from, to, significant },
+          remark: `, p ${fixed(p, 3)} after Holm`,
+        }));
+        return panel(row.name, lines, reach, metric);
+      }),
     ),
     make(
       "details",

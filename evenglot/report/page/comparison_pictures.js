@@ -1,17 +1,16 @@
 // Pictures of a comparison: intervals by direction, and small against large corpora.
 
-/** One strategy: a line a direction, the scale on top, as a long list is scrolled. */
-function panel(row, names, [low, high], metric) {
+/** Differences: a line each, {name, difference, from, to, significant, remark}; the scale on top, as lists scroll. */
+function panel(title, lines, [low, high], metric) {
   const [width, line, top, left] = [
     320,
     20,
     22,
-    Math.min(150, 14 + 7 * Math.max(...names.map((name) => name.length))),
+    Math.min(150, 14 + 7 * Math.max(...lines.map(({ name }) => name.length))),
   ];
   const span = high - low || 1;
   const x = (value) => left + 10 + ((value - low) / span) * (width - left - 22);
-  const height = names.length * line + top + 4;
-  const results = row.difference[state.metric].directions;
+  const height = lines.length * line + top + 4;
   const ticks = niceTicks(low, high, 4);
   const picture = draw(
     "svg",
@@ -19,7 +18,7 @@ function panel(row, names, [low, high], metric) {
       class: "picture",
       viewBox: `0 0 ${width} ${height}`,
       role: "img",
-      "aria-label": `${row.name}: differences by direction; the table below has the numbers`,
+      "aria-label": `${title}: ${spokenDifferences(lines, metric)}`,
     },
     ticks.map((tick) => [
       draw("line", { class: tick === 0 ? "zero" : "axis", x1: x(tick), x2: x(tick), y1: top, y2: height }),
@@ -29,9 +28,8 @@ function panel(row, names, [low, high], metric) {
         tick === 0 ? "0" : `${tick > 0 ? "+" : ""}${minus(String(tick))}`,
       ),
     ]),
-    names.map((name, place) => {
-      const [difference, from, to, p] = results[place];
-      const kind = { same: "same", better: "up", worse: "down" }[verdict(difference, p < ALPHA, metric)];
+    lines.map(({ name, difference, from, to, significant, remark }, place) => {
+      const kind = kindOf(difference, significant, metric);
       const y = top + place * line + line / 2;
       return draw(
         "g",
@@ -40,26 +38,45 @@ function panel(row, names, [low, high], metric) {
           "title",
           {},
           `${name}: ${signed(difference, metric.digits)}`,
-          ` (${fixed(from, metric.digits)} to ${fixed(to, metric.digits)}), p ${fixed(p, 3)} after Holm`,
+          ` (${fixed(from, metric.digits)} to ${fixed(to, metric.digits)})${remark}`,
         ),
         draw("text", { class: "name", x: 0, y: y + 4 }, name),
-        draw("line", { class: `interval ${kind}`, x1: x(from), x2: x(to), y1: y, y2: y }),
-        draw("circle", { class: `dot ${kind}`, cx: x(difference), cy: y, r: 4 }),
+        draw("line", { class: `interval ${kind === "same" ? kind : `${kind}-mark`}`, x1: x(from), x2: x(to), y1: y, y2: y }),
+        marker(kind, x(difference), y),
       );
     }),
   );
   return make(
     "div",
     { class: "panel" },
-    make("h4", {}, row.name),
+    make("h4", {}, title),
     make(
       "div",
-      names.length > 20
-        ? { class: "tall", tabindex: 0, role: "region", "aria-label": `${row.name}, all directions` }
+      lines.length > 20
+        ? { class: "tall", tabindex: 0, role: "region", "aria-label": `${title}, all lines` }
         : {},
       picture,
     ),
   );
+}
+
+/** A hollow dot for what may be chance, and triangles for what is not: up is better. */
+function marker(kind, x, y) {
+  if (kind === "same") return draw("circle", { class: "dot same", cx: x, cy: y, r: 4 });
+  const way = kind === "better" ? -1 : 1;
+  return draw("path", { class: `dot ${kind}-mark`, d: `M${x},${y + 5 * way}l5,${-9 * way}h-10z` });
+}
+
+/** For screen readers, who get a long list as the table below it. */
+function spokenDifferences(lines, metric) {
+  const told = lines
+    .slice(0, 10)
+    .map(({ name, difference, significant }) =>
+      [name, signed(difference, metric.digits), significant && kindOf(difference, true, metric)]
+        .filter(Boolean)
+        .join(" "),
+    );
+  return told.join(", ") + (lines.length > told.length ? `, and ${lines.length - told.length} more` : "");
 }
 
 /** Round numbers between two ends. */
@@ -81,7 +98,7 @@ function tradeOff(comparison, metric) {
     .filter((row) => row.scores[key].low_resource && row.scores[key].high_resource)
     .map((row) => ({ row, high: row.scores[key].high_resource.mean, low: row.scores[key].low_resource.mean }));
   if (points.length < 2) return null;
-  const [width, height, left, bottom, right] = small.matches ? [350, 320, 50, 44, 84] : [640, 400, 56, 44, 110];
+  const [width, height, left, bottom, right] = small.matches ? [350, 320, 62, 44, 84] : [640, 400, 66, 44, 110];
   const scale = (values, from, to) => {
     const [low, high] = [Math.min(...values), Math.max(...values)];
     const margin = (high - low || 1) * 0.12;

@@ -112,6 +112,7 @@ matchMedia("print").addEventListener("change", () => drawCharts({ anew: true }))
 // Live: the same address serves the data while training runs.
 
 const EVERY = 4000; // milliseconds
+const AFTERWARDS = 30000; // when training has ended: scores come later
 const PATIENCE = 3; // failures in a row
 const over = (data) => data.runs.every((run) => run.state === "done" || run.state === "stopped");
 
@@ -126,20 +127,19 @@ async function follow() {
   let failures = 0,
     tag = "";
   while (failures < PATIENCE) {
-    if (over(state.data)) {
-      say("Training has ended; this page is complete and no longer refreshes.", false);
-      return;
-    }
+    const ended = over(state.data);
     const steps = state.data.runs.map((run) =>
       run.progress ? `update ${whole(run.progress.step)} of ${whole(run.progress.updates)}` : run.state,
     );
     say(
       failures
         ? "The server does not answer; trying again."
-        : `Live: ${steps.length > 1 ? `${steps.length} runs` : steps[0]}`,
-      !failures,
+        : ended
+          ? "Training has ended."
+          : `Live: ${steps.length > 1 ? `${steps.length} runs` : steps[0]}`,
+      !failures && !ended,
     );
-    await new Promise((wake) => setTimeout(wake, EVERY));
+    await new Promise((wake) => setTimeout(wake, ended && !failures ? AFTERWARDS : EVERY));
     try {
       const answer = await fetch("data.json", { cache: "no-store", headers: tag ? { "If-None-Match": tag } : {} });
       if (answer.status !== 304) {

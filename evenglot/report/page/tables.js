@@ -1,5 +1,5 @@
 // Tables that can be sorted by any column.
-// A column: {key, label, title?, value(row), show(row), words?}; what is not known comes last, whatever the order.
+// A column: {key, label, title?, value(row), show(row)}; what is not known comes last, whatever the order.
 
 function sortedRows(rows, columns, order) {
   if (!order) return rows;
@@ -20,7 +20,7 @@ function sortableTable({ id, caption, columns, rows, foot = null, tall = false }
       { type: "button", id: `${id}-by-${column.key}`, title: column.title },
       column.label,
     );
-    const heading = make("th", { scope: "col", class: column.words && "words-cell" }, button);
+    const heading = make("th", { scope: "col" }, button);
     button.addEventListener("click", () => {
       const before = state.sorts.get(id);
       const up = before?.key === column.key ? !before.up : typeof column.value(rows[0]) === "string";
@@ -42,11 +42,7 @@ function sortableTable({ id, caption, columns, rows, foot = null, tall = false }
           "tr",
           {},
           ...columns.map((column, place) =>
-            make(
-              place ? "td" : "th",
-              { scope: place ? null : "row", class: column.words && "words-cell" },
-              column.show(row),
-            ),
+            make(place ? "td" : "th", { scope: place ? null : "row" }, column.show(row)),
           ),
         ),
       ),
