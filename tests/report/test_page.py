@@ -6,7 +6,6 @@ import re
 import pytest
 
 from evenglot import yaml12
-from evenglot.report import page as module
 from evenglot.report.page import LARGEST, embedded, page, write_report
 from evenglot.training.run import Run
 from tests.report.synthetic import comparison, write_run, write_scores
@@ -120,7 +119,7 @@ def test_the_file_is_complete_or_what_it_was(small, tmp_path, monkeypatch):
     def full_disk(descriptor):
         raise OSError("no space left on device")
 
-    monkeypatch.setattr(module.os, "fsync", full_disk)
+    monkeypatch.setattr("os.fsync", full_disk)
     with pytest.raises(OSError, match="no space left"):
         write_report([small], out, comparison=comparison())
     assert out.read_bytes() == before
