@@ -93,9 +93,10 @@ class Browser:
         for kind in ("mousePressed", "mouseReleased"):
             self.call("Input.dispatchMouseEvent", type=kind, button="left", clickCount=1, **at)
 
-    def press(self, key: str, code: int, text: str = "") -> None:
+    def press(self, key: str, code: int, text: str = "", modifiers: int = 0) -> None:
+        pressed = {"key": key, "windowsVirtualKeyCode": code, "text": text, "modifiers": modifiers}
         for kind in ("keyDown" if text else "rawKeyDown", "keyUp"):
-            self.call("Input.dispatchKeyEvent", type=kind, key=key, windowsVirtualKeyCode=code, text=text)
+            self.call("Input.dispatchKeyEvent", type=kind, **pressed)
 
     def complaints(self) -> list[str]:
         """Errors that the page made, policies it broke among them."""
@@ -125,9 +126,9 @@ class Browser:
         os.close(self._write)
 
 
-def start_browser(folder: Path) -> Browser:
+def start_browser(folder: Path, kind: type[Browser] = Browser) -> Browser:
     """Chromium, or the test is skipped."""
     program = shutil.which("chromium") or shutil.which("google-chrome")
     if program is None:
         pytest.skip("there is no chromium on this machine (Debian: apt-get install chromium)")
-    return Browser(program, folder)
+    return kind(program, folder)

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import base64
 import json
-import os
-import shutil
 import signal
 import socket
 import subprocess
@@ -25,6 +22,7 @@ from evenglot.evaluation.engines import SearchOptions
 from evenglot.evaluation.translate import Translation
 from evenglot.serve import Limits, about, allowed_host, choose_direction, listen, prepared, serve
 from evenglot.training.run import Run
+from tests.browser import FITS, Browser, start_browser
 from tests.tasks import WORDS, cipher
 
 SENTENCES = [" ".join(np.random.default_rng(seed).choice(WORDS, 1 + seed % 6)) for seed in range(200)]
@@ -403,98 +401,31 @@ def test_a_signal_lets_running_requests_finish(run, number):
 # The page
 
 
-class Browser:
-    """Headless chromium, told what to do through a pipe."""
-
-    def __init__(self, program, folder):
-        to_read, self._write = os.pipe()
-        self._read, to_write = os.pipe()
-        flags = (
-            "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
-            f"--disable-component-update --disable-sync --remote-debugging-pipe --user-data-dir={folder}"
-        )
-        command = ["bash", "-c", f'exec "$@" 3<&{to_read} 4>&{to_write}', "-", program, *flags.split(), "about:blank"]
-        quiet = subprocess.DEVNULL
-        self._process = subprocess.Popen(command, pass_fds=(to_read, to_write), stdout=quiet, stderr=quiet)
-        os.close(to_read)
-        os.close(to_write)
-        self._number, self._rest, self._session = 0, b"", None
-        target = self.call("Target.createTarget", url="about:blank")["targetId"]
-        self._session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
-
-    def call(self, method, **parameters):
-        self._number += 1
-        message = {"id": self._number, "method": method, "params": parameters}
-        message |= {"sessionId": self._session} if self._session else {}
-        os.write(self._write, json.dumps(message).encode() + b"\0")
-        while True:
-            answer = self._next()
-            if answer.get("id") == self._number:
-                assert "error" not in answer, answer
-                return answer["result"]
-
-    def _next(self):
-        while b"\0" not in self._rest:
-            more = os.read(self._read, 2**16)
-            assert more, "chromium has gone"
-            self._rest += more
-        message, _, self._rest = self._rest.partition(b"\0")
-        return json.loads(message)
-
-    def run(self, script):
-        """The value of an expression in the page."""
-        result = self.call("Runtime.evaluate", expression=script, awaitPromise=True, returnByValue=True)
-        assert "exceptionDetails" not in result, result
-        return result["result"].get("value")
-
-    def wait(self, condition, seconds=20):
-        end = time.monotonic() + seconds
-        while not self.run(condition):
-            assert time.monotonic() < end, condition
-            time.sleep(0.05)
+class Translating(Browser):
+    """A person at the page."""
 
     def open(self, url, width=1200, height=900, scheme="light"):
-        self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
-        self.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
-        self.call("Page.navigate", url=url)
-        self.wait("document.readyState === 'complete' && !!document.querySelector('#go:enabled, #error:not([hidden])')")
+        super().open(url, width, height, scheme)
+        self.wait("!!document.querySelector('#go:enabled, #error:not([hidden])')")
 
     def write(self, text):
         """Replace the source text as a person would."""
         self.run("document.getElementById('text').focus(); document.getElementById('text').select()")
         self.call("Input.insertText", text=text)
 
-    def press(self, key, code, modifiers=0):
-        for kind in ("rawKeyDown", "keyUp"):
-            self.call("Input.dispatchKeyEvent", type=kind, key=key, windowsVirtualKeyCode=code, modifiers=modifiers)
-
     def translated(self):
         self.wait("!document.getElementById('busy').checkVisibility()")
         return self.run("[...document.querySelectorAll('.best')].map((each) => each.textContent)")
 
-    def picture(self, file):
-        file.write_bytes(base64.b64decode(self.call("Page.captureScreenshot", captureBeyondViewport=True)["data"]))
-
-    def close(self):
-        self._session = None
-        self.call("Browser.close")
-        self._process.wait(20)
-        os.close(self._read)
-        os.close(self._write)
-
 
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory):
-    program = shutil.which("chromium") or shutil.which("google-chrome")
-    if program is None:
-        pytest.skip("there is no chromium on this machine (Debian: apt-get install chromium)")
-    made = Browser(program, tmp_path_factory.mktemp("browser"))
+    made = start_browser(tmp_path_factory.mktemp("browser"), Translating)
     yield made
     made.close()
 
 
 ERROR = "((at) => at.checkVisibility() ? at.textContent : '')(document.getElementById('error'))"
-FITS = "document.documentElement.scrollWidth <= innerWidth"
 
 
 @pytest.mark.slow

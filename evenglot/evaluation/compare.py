@@ -21,6 +21,7 @@ from evenglot.evaluation.bootstrap import (
     samples_for,
     sentences_of,
 )
+from evenglot.evaluation.doubts import mention_doubts, refuse_different_tests
 from evenglot.evaluation.results import Cost, Result, read_result
 from evenglot.evaluation.statistics import METRICS, Numbers
 from evenglot.training.run import Run
@@ -279,7 +280,7 @@ def compare(results: Sequence[Result], reference: str | None, split: str, warn: 
     chosen = reference or next((n for n, each in by_row.items() if each[0].tau == 1), next(iter(by_row)))
     if chosen not in by_row:
         raise ValueError(f"--reference {chosen}: there is no such row; there are {', '.join(by_row)}")
-    _refuse_different_tests(results)
+    refuse_different_tests(results)
     for name, each in by_row.items():
         if len({(result.strategy, result.tau) for result in each}) > 1:
             strategies = ", ".join(sorted({result.strategy for result in each}))
@@ -291,53 +292,8 @@ def compare(results: Sequence[Result], reference: str | None, split: str, warn: 
         raise ValueError("these runs have no direction in common")
     if not comparison.metrics:
         raise ValueError("these runs have no score in common; score them all in the same way")
-    _mention_doubts(comparison, warn)
+    mention_doubts(comparison, warn)
     return comparison
-
-
-def _refuse_different_tests(results: Sequence[Result]) -> None:
-    seen: dict[str, tuple[str, Result]] = {}
-    for result in results:
-        for name, found in result.statistics.references.items():
-            before, first = seen.setdefault(name, (found, result))
-            if found != before:
-                raise ValueError(
-                    f"{name}: {first.folder} and {result.folder} were scored on different sentences; score both on one "
-                    "test set"
-                )
-
-
-def _mention_doubts(comparison: Comparison, warn: Callable[[str], object]) -> None:
-    reference = comparison.reference
-    results = [result for row in comparison.rows for result in row.results]
-    for metric in METRICS:
-        if len(signatures := {result.signature.get(metric) for result in results}) > 1:
-            warn(
-                f"{METRICS[metric].label} left out: made in different ways ({', '.join(sorted(map(str, signatures)))})"
-            )
-    if len({tuple(sorted((k, v) for k, v in r.made.items() if k != "step")) for r in results}) > 1:
-        warn("the translations were not all made in the same way (beam, engine, checkpoint); see `made` in scores.json")
-    for result in results:
-        if result.behind:
-            warn(f"{result.folder}: was trained further since it was scored; run `evenglot score` again")
-    other = {n for n, pairs in comparison.pairs.items() if any(r.pairs.get(n) != pairs for r in results)}
-    if other:
-        warn(f"not all runs were trained on as many pairs of {', '.join(sorted(other))}")
-    for row in comparison.rows:
-        if len(set(row.seeds)) < len(row.seeds):
-            warn(f"{row.name}: several runs with the same seed; give different strategies different names (NAME=RUN)")
-        if row.seeds != reference.seeds:
-            warn(
-                f"{row.name}: its seeds {row.seeds} are not those of {reference.name} {reference.seeds}; they are not "
-                "compared seed by seed"
-            )
-        if row.cost.updates != reference.cost.updates:
-            warn(
-                f"{row.name}: {row.cost.updates:,.0f} updates, {reference.name} {reference.cost.updates:,.0f}: not the "
-                "same amount of training"
-            )
-    if any(len(row.seeds) == 1 for row in comparison.rows):
-        warn("one seed: intervals tell about other test sentences, not about training again; use three or more")
 
 
 def comparison_of(

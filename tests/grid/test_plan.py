@@ -234,6 +234,5 @@ def test_an_empty_section_changes_nothing(plan):
 
 def test_overrides_can_be_written_as_json(plan):
     """Each is a line that `evenglot train --set` takes."""
-    for job in plan()[1]:
-        for override in job.overrides:
-            json.loads(override.partition("=")[2])
+    overrides = [override.partition("=") for job in plan()[1] for override in job.overrides]
+    assert all(name and json.dumps(json.loads(value)) == value for name, _, value in overrides)

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import json
 import math
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 
 from evenglot.evaluation.statistics import Statistics
+from evenglot.report.watch import listen
 from evenglot.training.run import Run
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
@@ -160,3 +164,16 @@ def comparison(directions: int = 8, strategies: int = 6) -> dict:
     signature = {"bleu": "nrefs:1|tok:13a", "chrf": "nrefs:1|nw:2"}
     content = {"split": "test", "reference": "erm", "samples": 1000, "signature": signature, "metrics": metrics}
     return {**content, "directions": sizes, "rows": rows}
+
+
+@contextmanager
+def watching(*runs: Run) -> Iterator[str]:
+    """The address of the live page of these runs."""
+    with listen(runs, 0) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+        thread.start()
+        try:
+            yield server.url
+        finally:
+            server.shutdown()
+            thread.join()

@@ -1,17 +1,14 @@
 """The page as a person uses it. Slow, and skipped where there is no chromium."""
 
 import json
-import threading
-from contextlib import contextmanager
 from itertools import pairwise
 
 import pytest
 
 from evenglot.report.page import write_report
-from evenglot.report.watch import listen
 from evenglot.training.run import Run
 from tests.browser import FITS, start_browser
-from tests.report.synthetic import comparison, write_run, write_scores, write_statistics
+from tests.report.synthetic import comparison, watching, write_run, write_scores, write_statistics
 
 pytestmark = pytest.mark.slow
 
@@ -279,18 +276,6 @@ def test_texts_are_texts_and_read_in_their_own_direction(runs, browser, tmp_path
     assert browser.run(FITS)
     browser.click("#sample-after")
     assert browser.run("document.querySelector('#sample-direction').value") == "abh-en"
-
-
-@contextmanager
-def watching(*runs):
-    with listen(runs, 0) as server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
-        thread.start()
-        try:
-            yield server.url
-        finally:
-            server.shutdown()
-            thread.join()
 
 
 def append(run, **event):

@@ -3,7 +3,6 @@ import os
 import signal
 import socket
 import threading
-from contextlib import contextmanager
 from unittest.mock import Mock
 
 import httpx
@@ -12,19 +11,7 @@ import pytest
 from evenglot.report import watch as module
 from evenglot.report.watch import listen, watch
 from evenglot.training.run import Run
-from tests.report.synthetic import write_run, write_scores, write_statistics
-
-
-@contextmanager
-def watching(*runs):
-    with listen(runs, 0) as server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
-        thread.start()
-        try:
-            yield server.url
-        finally:
-            server.shutdown()
-            thread.join()
+from tests.report.synthetic import watching, write_run, write_scores, write_statistics
 
 
 @pytest.fixture(scope="module")
