@@ -35,6 +35,7 @@ from evenglot.directions import Direction
 from evenglot.evaluation.engines import SearchOptions
 from evenglot.evaluation.translate import EngineName, Translation, Translator, choose, load
 from evenglot.training.run import Run
+from evenglot.web import STRICT_HEADERS
 from evenglot.wording import did_you_mean
 
 try:
@@ -511,12 +512,7 @@ def security_headers(page: str) -> dict[str, str]:
     )
     return {
         "Content-Security-Policy": policy,
-        "X-Content-Type-Options": "nosniff",
-        "X-Frame-Options": "DENY",
-        "Referrer-Policy": "no-referrer",
-        "Cross-Origin-Resource-Policy": "same-origin",
-        "Cross-Origin-Opener-Policy": "same-origin",
-        "Cache-Control": "no-store",
+        **STRICT_HEADERS,
     }
 
 

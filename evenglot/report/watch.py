@@ -19,17 +19,13 @@ from evenglot.evaluation.compare import comparison_of
 from evenglot.report.page import LARGEST, embedded, fitted, page
 from evenglot.report.page_data import Data, page_data, short_names
 from evenglot.training.run import Run
+from evenglot.web import STRICT_HEADERS
 
 ADDRESS = "127.0.0.1"
 SCORES = ("scores*.json", "statistics*.npz")
 HEADERS = {
     "Content-Security-Policy": f"{page().policy}; frame-ancestors 'none'",
-    "X-Content-Type-Options": "nosniff",
-    "X-Frame-Options": "DENY",
-    "Referrer-Policy": "no-referrer",
-    "Cross-Origin-Resource-Policy": "same-origin",
-    "Cross-Origin-Opener-Policy": "same-origin",
-    "Cache-Control": "no-store",
+    **STRICT_HEADERS,
 }
 
 
