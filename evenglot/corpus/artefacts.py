@@ -53,8 +53,17 @@ def make(root: Path, name: str, key: str, build: Callable[[Path], dict[str, Any]
 
 def about(folder: Path) -> dict[str, Any]:
     """What `build` wanted to be remembered."""
+    return _meta(folder, "about")
+
+
+def contents(folder: Path) -> dict[str, Any]:
+    """Size and checksum of every file."""
+    return _meta(folder, "files")
+
+
+def _meta(folder: Path, key: str) -> dict[str, Any]:
     try:
-        content: dict[str, Any] = json.loads((folder / META).read_text(encoding="utf-8"))["about"]
+        content: dict[str, Any] = json.loads((folder / META).read_text(encoding="utf-8"))[key]
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise DamagedError(f"{folder}: incomplete or damaged; run `evenglot prepare` again") from error
     return content

@@ -120,8 +120,13 @@ class Store:
 
     @property
     def fingerprint(self) -> str:
-        """Changes when anything in the store does."""
-        return key_of(self.manifest)
+        """Of the content: a store that was made anew from the same text is the same, on another machine too."""
+        vocabulary = self.manifest["vocabulary"]
+        corpora = {
+            direction: {split: artefacts.contents(self._artefact(direction, split)) for split in self.splits(direction)}
+            for direction in self.directions
+        }
+        return key_of(vocabulary["hash"], vocabulary["tags"], corpora)
 
     def _artefact(self, direction: str, split: str) -> Path:
         return self.folder / str(self.manifest["directions"][direction][split]["artefact"])

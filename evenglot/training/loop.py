@@ -293,8 +293,8 @@ class Training:
         state = content.state
         if state["store"] != self.store.fingerprint:
             raise RunError(
-                f"{self.store.folder}: the store was made anew since this run began, so its batches cannot be "
-                "continued; start a new run with --out"
+                f"{self.store.folder}: the store has other content than when this run began, so its batches "
+                "cannot be continued; start a new run with --out"
             )
         self.model.load_state_dict(content.model)
         load_optimizer_tensors(self.optimizer, self.model, content.optimizer)

@@ -26,7 +26,7 @@ def baseline(run: Run, out: Path, signal: Signal, processes: Processes, bars: Ba
     store = open_prepared(config, verify=processes.is_first)
     chosen = run.best()
     if chosen.read().state.get("store") != store.fingerprint:
-        raise RunError(f"{store.folder}: not the store this run was trained on; it was made anew since")
+        raise RunError(f"{store.folder}: not the store this run was trained on; its content is another")
     model = load_model(chosen).to(processes.device)
     step = Step.of(config, store, model, None, processes)
     missing = [name for name in step.names if signal.split not in store.splits(name)]

@@ -112,6 +112,19 @@ def test_a_second_run_does_nothing(configure, corpus):
     assert files_of(corpus / "store") == before
 
 
+def test_a_copied_corpus_makes_the_same_store_and_a_changed_one_another(configure, corpus):
+    before = prepare(configure(), Bars()).fingerprint
+    for file in corpus.glob("*.gz"):
+        os.utime(file, (1, 1))  # copying often changes the time, and nothing else
+    assert prepare(configure(), Bars()).fingerprint == before
+    assert prepare(configure("vocabulary.size_other=140"), Bars()).fingerprint != before
+    assert prepare(configure("store.valid_cap=10"), Bars()).fingerprint != before
+    assert prepare(configure(), Bars()).fingerprint == before
+    file = corpus / "test.glg-en.en.gz"
+    file.write_bytes(gzip.compress(gzip.decompress(file.read_bytes()).replace(b"e", b"o", 1)))
+    assert prepare(configure(), Bars()).fingerprint != before
+
+
 def made_again(before, after):
     """Names of the artefacts that the second run had to make."""
     new = {name.rsplit("/", 1)[0] for name in after if "/" in name and name not in before}
