@@ -28,6 +28,7 @@ SCRIPTS = (
     "comparison.js",
     "comparison_tables.js",
     "comparison_pictures.js",
+    "simplex.js",
     "sections.js",
     "page.js",
 )

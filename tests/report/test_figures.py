@@ -23,7 +23,7 @@ from evenglot.report.figures import (
 )
 from evenglot.report.figures.canvas import GREY, name_points, picture, settle, spread
 from evenglot.report.figures.runs import MOST_POINTS
-from evenglot.report.figures.simplex import ball_outline
+from evenglot.report.figures.simplex import ball_outline, draw_course
 from evenglot.report.history import History, history
 from evenglot.robust import ChiSquareBall
 from evenglot.training.log import Event
@@ -351,6 +351,26 @@ def test_the_simplex_has_balls_temperatures_and_answers(tmp_path):
     assert np.allclose((outline.min(axis=0) + outline.max(axis=0)) / 2, centre, atol=0.1)
 
 
+def test_the_course_of_a_run_goes_from_the_data_to_where_it_ended(tmp_path):
+    pairs = {"tur-en": 182_470, "rus-en": 150_000, "ces-en": 103_093, "glg-en": 10_000, "aze-en": 5_946}
+    draw_course(story(pairs), tmp_path / "simplex.svg")  # to uniform
+    svg = Svg(tmp_path / "simplex.svg")
+    assert [name for name in pairs if any(text.startswith(f"{name} (") for text in svg.texts)] == [*PAIRS]
+    course = svg.line("course")
+    assert np.allclose(course[0], svg.mark("data"), atol=0.1)
+    assert np.allclose(course[-1], svg.mark("uniform"), atol=0.1)
+    assert svg.mark("last") == pytest.approx(svg.mark("uniform"))
+    assert "this run" in svg.texts
+
+
+def test_a_course_that_leaves_the_three_languages_is_drawn_where_it_can_be(tmp_path):
+    gone, one = dict.fromkeys(PAIRS, 0.0), {"tur-en": 0.0, "ces-en": 0.0, "aze-en": 0.01}
+    draw_simplex(PAIRS, tmp_path / "simplex.svg", course=[gone, one, gone])
+    corner = next(Svg(tmp_path / "simplex.svg").groups["last"].iter(f"{TAG}use"))
+    assert float(corner.get("y")) == pytest.approx(min(Svg(tmp_path / "simplex.svg").line("patch_2")[:, 1]))
+    draw_simplex(PAIRS, tmp_path / "simplex.svg", course=[gone])
+
+
 def test_a_ball_that_holds_all_mixtures_says_so(tmp_path):
     draw_simplex({"a": 1, "b": 1, "c": 1}, tmp_path / "simplex.svg", rhos=(0.5, 1), taus=())
     svg = Svg(tmp_path / "simplex.svg")
@@ -376,11 +396,13 @@ def test_several_runs_have_folders_of_their_own(tmp_path):
     alone = comparison(("bleu",))
     alone["rows"] = alone["rows"][:1]  # the reference differs from nothing
     written = draw_figures(named, alone, tmp_path / "out")
+    subfolders = ("erm-a", "chi-seed-1", "run", "chi-seed-2")
     assert [path.relative_to(tmp_path / "out").as_posix() for path in written] == [
-        *("erm-a/mixture.svg", "chi-seed-1/mixture.svg", "run/mixture.svg", "chi-seed-2/mixture.svg"),
+        *(f"{each}/{picture}.svg" for each in subfolders for picture in ("mixture", "simplex")),
         "tradeoff.svg",
     ]
-    assert draw_figures(named[:1], None, tmp_path / "one") == [tmp_path / "one/mixture.svg"]
+    alone = draw_figures(named[:1], None, tmp_path / "one")
+    assert alone == [tmp_path / "one/mixture.svg", tmp_path / "one/simplex.svg"]
 
 
 # What all share

@@ -343,3 +343,72 @@ def test_a_live_page_says_when_the_server_is_gone(browser, tmp_path):
         assert browser.run(LIVE).startswith("Live: ")
     browser.wait(f"{LIVE}.startsWith('The server is gone')", seconds=30)
     browser.events.clear()  # failed requests are what this is about
+
+
+# The triangle
+
+READ = "document.querySelector('#mixture-read').textContent"
+BALL = "document.querySelector('#triangle .ball').getAttribute('points')"
+
+
+def test_the_triangle_begins_with_where_the_run_is_now(pages, runs, browser):
+    browser.open(pages["eight"])
+    corners = browser.run("[0, 1, 2].map((corner) => document.querySelector(`#corner-${corner}`).value)")
+    names = browser.run(CELLS.format(1))
+    assert corners == [names[0], names[4], names[7]]
+    events = [json.loads(line) for line in runs["eight"].log_file.read_text().splitlines()]
+    last = [event for event in events if event["event"] == "interval"][-1]
+    shares = [last["mixture"][name] for name in corners]
+    said = browser.run(READ)
+    assert said.startswith(f"From update {last['step']:,}: ")
+    for name, share in zip(corners, shares, strict=True):
+        shown = float(said.split(f"{name} ")[1].split(" %")[0])
+        assert shown == pytest.approx(100 * share / sum(shares), abs=0.06)
+
+
+def test_mixtures_are_read_by_mouse_and_by_keys(pages, browser):
+    browser.open(pages["eight"])
+    browser.hover("#triangle", 0.5, 0.3)  # on the middle line, where the lower corners have the same share
+    said = browser.run(READ)
+    assert said.startswith("Here: ")
+    one, two, _ = [float(part.rsplit(" ", 1)[1]) for part in said.split(" %")[:3]]
+    assert one == pytest.approx(two, abs=0.5)
+    browser.run("document.querySelector('#triangle').focus()")
+    heard = set()
+    for _ in range(40):
+        browser.press("ArrowRight", 39)
+        heard.add(browser.run(READ).split(":")[0])
+    assert {"Data", "Uniform", "τ = 2", "τ = 100"} <= heard
+    assert "Uniform: " in _after(browser, "ArrowLeft", 37, "Uniform")
+    assert browser.run(READ).count("33.3 %") == 3
+
+
+def _after(browser, key, code, name):
+    """What is read when the keys have come to a name."""
+    for _ in range(60):
+        browser.press(key, code)
+        if browser.run(READ).startswith(name):
+            break
+    return browser.run(READ)
+
+
+def test_radius_and_corners_are_chosen(pages, browser):
+    browser.open(pages["eight"])
+    before = browser.run(BALL)
+    browser.run("document.querySelector('#radius').focus()")
+    browser.press("End", 35)
+    assert browser.run(BALL) != before
+    assert browser.run("document.querySelector('#radius-read').textContent").startswith("ρ = 10:")
+    assert browser.run("[...document.querySelectorAll('#mixtures figcaption span')].at(-1).hidden")
+    choose = "(() => { const box = document.querySelector('#corner-0'); box.value = document.querySelector"
+    browser.run(choose + "('#corner-2').value; box.dispatchEvent(new Event('change')); })()")
+    corners = browser.run("[0, 1, 2].map((corner) => document.querySelector(`#corner-${corner}`).value)")
+    names = browser.run(CELLS.format(1))
+    assert corners == [names[7], names[4], names[0]]  # two have changed places
+    assert names[7] in browser.run("[...document.querySelectorAll('#triangle text')].at(-3).textContent")  # on the left
+
+
+def test_without_three_directions_there_is_no_triangle(pages, browser):
+    browser.open(pages["one"])
+    assert browser.run("document.querySelector('#triangle')") is None
+    assert browser.run("[...document.querySelectorAll('nav a')].map((link) => link.textContent)").count("Mixtures") == 0

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from evenglot.report.figures.canvas import Format
 from evenglot.report.figures.comparisons import draw_comparison
 from evenglot.report.figures.runs import draw_run
+from evenglot.report.figures.simplex import draw_course
 from evenglot.report.history import history
 from evenglot.training.log import read_log
 
@@ -24,7 +25,11 @@ def draw_figures(
     """Pictures of each run, in a folder of its own if there are several, and of their comparison; returns the files."""
     written = []
     for subfolder, (_, run) in zip(_subfolders(runs), runs, strict=True):
-        written += draw_run(history(read_log(run.log_file)), Path(folder) / subfolder, format)
+        told = history(read_log(run.log_file))
+        written += draw_run(told, Path(folder) / subfolder, format)
+        if told.mixture and len(told.names) > 2:
+            written.append(Path(folder) / subfolder / f"simplex.{format}")
+            draw_course(told, written[-1])
     if comparison is not None:
         written += draw_comparison(comparison, folder, format)
     return written

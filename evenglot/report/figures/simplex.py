@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from evenglot.balance.static import temperature
-from evenglot.report.figures.canvas import BLUE, RED, name_points, picture, settle
+from evenglot.report.figures.canvas import BLUE, ORANGE, RED, name_points, picture, settle
+from evenglot.report.history import History
 from evenglot.robust import ChiSquareBall
 from evenglot.robust.validate import Vector
 
@@ -28,10 +29,12 @@ def draw_simplex(
     rhos: Sequence[float] = (0.05, 0.1, 0.3, 1.0),
     taus: Sequence[float] = (1, 1.5, 2, 3, 5, 100),
     excess: Mapping[str, float] | None = None,
+    course: Sequence[Mapping[str, float]] = (),
 ) -> None:
     """Every point of the triangle is a mixture; a corner is one language alone.
 
-    With `excess` losses (loss minus baseline), an arrow for each ball shows the best response to them.
+    With `excess` losses (loss minus baseline), an arrow for each ball shows the best response to them; with a `course`,
+    the mixtures of a run, a line joins what they are on these three languages.
     """
     names = list(sizes)
     if len(names) != 3 or min(sizes.values()) <= 0:
@@ -50,6 +53,8 @@ def draw_simplex(
         if excess is not None:
             _draw_best_responses(axis, p, rhos, np.array([excess[name] for name in names]))
         way, points = _draw_temperatures(axis, p, taus)
+        if course:
+            _draw_course(axis, np.array([[mixture[name] for name in names] for mixture in course]))
         axis.legend(loc="upper left", bbox_to_anchor=(0.66, 1.0), fontsize=8.5)
         settle(figure)
         name_points(
@@ -58,6 +63,15 @@ def draw_simplex(
             {name: "#000000" if name in (DATA, UNIFORM) else BLUE for name in points},
             avoid=[(x, y) for line in (way[::4], *lines) for x, y in line],
         )
+
+
+def draw_course(history: History, path: str | Path) -> None:
+    """The mixtures of a run on the triangle of the largest, the middle and the smallest corpus."""
+    names = history.names
+    three = (names[0], names[len(names) // 2], names[-1])
+    mixture = history.mixture
+    course = [{name: mixture.values[name][place] or 0.0 for name in three} for place in range(len(mixture.steps))]
+    draw_simplex({name: history.p[name] for name in three}, path, course=course)
 
 
 def _draw_balls(axis: Axes, p: Vector, rhos: Sequence[float]) -> list[Vector]:
@@ -93,6 +107,15 @@ def _draw_best_responses(axis: Axes, p: Vector, rhos: Sequence[float], excess: V
         arrow = FancyArrowPatch(start, answer, **style, zorder=3, gid=f"answer.{rho:g}")
         axis.add_patch(arrow)
     axis.plot([], [], color=RED, linewidth=1.2, label="best response")
+
+
+def _draw_course(axis: Axes, mixtures: Vector) -> None:
+    """From mixture to mixture; the last one is the largest."""
+    shown = mixtures[mixtures.sum(axis=1) > 0]  # others have nothing to show of these three
+    points = on_triangle(shown / shown.sum(axis=1, keepdims=True))
+    style: dict[str, Any] = {"color": ORANGE, "marker": "o", "zorder": 3}
+    axis.plot(*points.T, linewidth=0.9, markersize=2.5, label="this run", gid="course", **style)
+    axis.plot(*points[-1:].T, markersize=6, gid="last", **style)
 
 
 def _draw_temperatures(axis: Axes, p: Vector, taus: Sequence[float]) -> tuple[Vector, dict[str, tuple[float, float]]]:

@@ -16,6 +16,12 @@ const SECTIONS = [
     of: (run) => hasCurves(run) && [run.name, namesOf(run), Object.keys(run.series)],
     content: study,
   },
+  {
+    id: "mixtures",
+    title: "Mixtures",
+    of: (run) => canTriangle(run) && [run.name, run.p, run.series.mixture],
+    content: triangle,
+  },
   { id: "scores", title: "Scores", of: (run) => run.scores, content: scoreTable },
   { id: "samples", title: "Translations", of: (run) => run.samples, content: sampleCards },
   { id: "details", title: "Details", of: (run) => run.facts && [run.facts, run.config], content: details },

@@ -88,7 +88,17 @@ function colour(variable) {
 }
 
 /** What a reader has chosen; it outlives every refresh of the data. */
-const state = { data: null, run: 0, slots: new Map(), filter: "", metric: null, sample: null, sorts: new Map() };
+const state = {
+  data: null,
+  run: 0,
+  slots: new Map(), // directions in the charts: their looks
+  filter: "",
+  metric: null,
+  sample: null,
+  corners: null, // of the triangle: three directions
+  rho: null,
+  sorts: new Map(),
+};
 const chosenRun = () => state.data.runs[state.run];
 
 function isDark() {
