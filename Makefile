@@ -2,6 +2,7 @@
 
 PYTHON ?= python3
 BIN := .venv/bin
+PARALLEL := -n auto --maxprocesses 4 --dist loadfile
 
 .PHONY: demo test test-all lint bench clean help
 
@@ -12,10 +13,10 @@ demo: .venv/ready        ## set up, then train, score and report two models on t
 	@$(BIN)/evenglot demo --out demo
 
 test: lint       ## set up, then lint and all fast tests
-	$(BIN)/pytest
+	$(BIN)/pytest $(PARALLEL)
 
 test-all: lint   ## the same with the slow tests
-	$(BIN)/pytest -m "slow or not slow"
+	$(BIN)/pytest $(PARALLEL) -m "slow or not slow"
 
 lint: .venv/ready        ## ruff and mypy --strict
 	$(BIN)/ruff check .
