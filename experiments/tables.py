@@ -1,0 +1,193 @@
+"""Tables of docs/results.md from the kept results, beside the paper's numbers: python -m experiments.tables
+
+It rewrites what stands between `<!-- NAME -->` and `<!-- end -->`, NAME being a grid file of an experiment
+(related/table-a-any-en), or `related/lengths-any-en`: validation on the way.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from evenglot import yaml12
+from evenglot.evaluation.compare import compare
+from evenglot.evaluation.results import read_result
+from evenglot.report.history import History, history
+from evenglot.training.log import read_log
+from evenglot.training.run import Run
+
+HERE = Path(__file__).parent
+PAGE = HERE.parent / "docs" / "results.md"
+BLOCK = re.compile(r"(?P<open><!-- (?P<name>\S+/\S+) -->\n).*?(?P<close>\n<!-- end -->)", re.DOTALL)
+LENGTHS = (1000, 2000, 3000)
+
+# What the paper's tables call our rows, and what they are compared to there.
+METHODS = {
+    "tau-5": "ERM_tau5",
+    "tau-100": "ERM_tau100",
+    "multidds": "MultiDDS",
+    "chi-paper": "chi-IBR",
+    "chi-R5": "chi-IBR",
+    "fastdro": "FastDRO",
+    "group-dro": "GDRO_PD",
+    "cvar-pd": "CVaR-GDRO_PD",
+    "cvar-ibr": "CVaR-GDRO_IBR",
+    "chi-pd": "chi2-GDRO_PD",
+}
+ABLATION = {  # of TED, en-any only: smaller and larger radius
+    "tau-100": "ERM tau=100",
+    "chi-R5-nobase": "chi-IBR rho=0.05 no baseline",
+    "chi-R10-nobase": "chi-IBR rho=0.1 no baseline",
+    "chi-R5": "chi-IBR rho=0.05 baseline tau=1",
+    "chi-R10": "chi-IBR rho=0.1 baseline tau=1",
+    "chi-R5-base100": "chi-IBR rho=0.05 baseline tau=100",
+}
+
+
+def main() -> None:
+    """Rewrite the blocks."""
+    PAGE.write_text(renewed(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+
+
+def renewed(text: str) -> str:
+    """The same text with all of its tables made anew."""
+    return BLOCK.sub(lambda found: f"{found['open']}{_table(found['name'])}{found['close']}", text)
+
+
+def _table(name: str) -> str:
+    folder, _, table = name.partition("/")
+    direction = "-".join(table.split("-")[-2:])
+    if table.startswith("lengths-"):
+        return _markdown(*_lengths(HERE / folder, direction))
+    content, _ = yaml12.parse((HERE / folder / f"{table}.yaml").read_text(encoding="utf-8"))
+    return _markdown(*_beside_the_paper(HERE / folder, table, direction, list(content["strategies"])))
+
+
+def _beside_the_paper(
+    folder: Path, table: str, direction: str, strategies: Sequence[str]
+) -> tuple[list[str], list[list[str]]]:
+    """Differences to ERM with their intervals."""
+    found = {name: runs for name in strategies if (runs := _runs(folder, direction, name))}
+    results = [read_result(run, name, "test") for name, runs in found.items() for run in runs]
+    comparison: dict[str, Any] = compare(results, "erm", "test", print).as_json()
+    largest, smallest = next(iter(comparison["directions"])), list(comparison["directions"])[-1]
+    paper = _paper(table, direction)
+    heading = ["", "seeds", "chrF++", "smaller four", "larger four", "worst", "BLEU", "loss/character"]
+    heading += [f"passes {_language(smallest)} / {_language(largest)}"]
+    heading += [f"paper, BLEU ({paper['where']})"] if paper else []
+    rows = []
+    for row in comparison["rows"]:
+        name = row["name"]
+        cells = [name, str(len(row["seeds"]))]
+        if name == "erm":
+            scores = row["scores"]
+            cells += [f"{scores['chrf'][group]['mean']:.1f}" for group in ("mean", "low_resource", "high_resource")]
+            cells += [f"{scores['chrf']['worst']['mean']:.1f} {scores['chrf']['worst']['direction']}"]
+            cells += [f"{scores['bleu']['mean']['mean']:.1f}", f"{scores['loss']['mean']['mean']:.3f}"]
+        else:
+            found_by = row["difference"]
+            groups = ("mean", "low_resource", "high_resource", "worst")
+            cells += [_difference(found_by["chrf"][group], 1) for group in groups]
+            cells += [_difference(found_by["bleu"]["mean"], 1), _difference(found_by["loss"]["mean"], 3)]
+        cells.append(f"{row['passes'][smallest]:.1f} / {row['passes'][largest]:.1f}")
+        if paper:
+            cells.append(_paper_cell(paper, name))
+        rows.append(cells)
+    return heading, rows
+
+
+def _lengths(folder: Path, direction: str) -> tuple[list[str], list[list[str]]]:
+    """Validation loss a character and chrF++ of greedy translations on the way: the smaller and the larger half."""
+    heading = ["", "seeds", *(f"loss at {at:,}" for at in LENGTHS), *(f"chrF++ at {at:,}" for at in LENGTHS)]
+    rows = []
+    for strategy in sorted(path.name for path in (folder / "results" / direction).iterdir()):
+        told = [history(read_log(run.log_file)) for run in _runs(folder, direction, strategy)]
+        cells = [strategy, str(len(told))]
+        for digits, halves in ((3, _losses_at), (1, _chrf_at)):
+            for at in LENGTHS:
+                pairs = [both for each in told if (both := halves(each, at)) is not None]
+                means = [fmean(half) for half in zip(*pairs, strict=True)]
+                cells.append(" / ".join(f"{mean:.{digits}f}" for mean in means) if pairs else "–")
+        rows.append(cells)
+    return heading, rows
+
+
+def _losses_at(told: History, at: int) -> tuple[float, float] | None:
+    return _halves(told.valid_losses_per_character.steps, told.valid_losses_per_character.values, at)
+
+
+def _chrf_at(told: History, at: int) -> tuple[float, float] | None:
+    return _halves(told.chrf.steps, told.chrf.values, at)
+
+
+def _halves(steps: Sequence[int], values: Mapping[str, Sequence[float | None]], at: int) -> tuple[float, float] | None:
+    """Means over the smaller and the larger corpora after so many updates."""
+    if at not in steps:
+        return None
+    found = [float(each[steps.index(at)] or 0) for each in values.values()]  # the largest corpus first
+    half = len(found) // 2
+    return fmean(found[half:]), fmean(found[:half])
+
+
+def _runs(folder: Path, direction: str, strategy: str) -> list[Run]:
+    """The finished ones."""
+    return [Run(path.parent) for path in sorted((folder / "results" / direction / strategy).glob("seed-*/scores.json"))]
+
+
+def _paper(table: str, direction: str) -> dict[str, Any] | None:
+    """The paper's average BLEU, keyed by our names, and where it is from."""
+    content = json.loads((HERE / "paper_tables.json").read_text(encoding="utf-8"))
+    if table.startswith("table-c"):
+        if direction != "en-any":
+            return None
+        by_setting = {row["setting"]: row["avg_bleu"] for row in content["ablation"] if row["dataset"] == "ted_related"}
+        return {"where": "TED related", "erm": by_setting["ERM tau=1"]} | {
+            ours: by_setting[theirs] for ours, theirs in ABLATION.items()
+        }
+    source = {"table-a": ("tab:ted:full", "ted_related", "TED related"), "table-b": ("tab:wmt:dro", "wmt", "WMT")}
+    if table[:7] not in source:
+        return None
+    of, dataset, where = source[table[:7]]
+    by_method = {
+        row["method"]: row["avg_reported"]
+        for row in content["rows"]
+        if row["dataset"] == dataset and row["direction"] == direction and row["table"] in (of, "tab:wmt:full")
+    }
+    ours = {name: by_method[method] for name, method in METHODS.items() if method in by_method}
+    return {"where": where, "erm": by_method["ERM_tau1"]} | ours
+
+
+def _paper_cell(paper: Mapping[str, Any], name: str) -> str:
+    if name == "erm":
+        return f"{paper['erm']:.2f}"
+    return _signed(paper[name] - paper["erm"], 2) if name in paper else "–"
+
+
+def _difference(found: Mapping[str, Any], digits: int) -> str:
+    """With its interval; bold where that excludes 0."""
+    low, high = found["interval"]
+    text = f"{_signed(found['difference'], digits)} [{_signed(low, digits)}, {_signed(high, digits)}]"
+    return f"**{text}**" if low > 0 or high < 0 else text
+
+
+def _language(direction: str) -> str:
+    """The one that is not English."""
+    return next(part for part in direction.split("-") if part != "en")
+
+
+def _signed(value: float, digits: int) -> str:
+    return f"{value:+.{digits}f}".replace("-", "−")
+
+
+def _markdown(heading: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    heading = list(heading)
+    lines = [heading, [":--" if place == 0 else "--:" for place in range(len(heading))], *rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+if __name__ == "__main__":
+    main()
