@@ -90,14 +90,15 @@ class Training:
         if resume:
             self.record.say(f"There is no checkpoint in {self.home.folder} yet: this is the beginning.")
         loader = self._draw_interval()
+        updates = self._total_updates(loader)
         self.record.start(
             loader,
             self.at.shares or {},
-            updates=self._total_updates(loader),
+            updates=updates,
             parameters=sum(parameter.numel() for parameter in self.model.parameters()),
             each=self._seconds_of_an_update(loader),
         )
-        self.record.doubts()
+        self.record.doubts(self.balancer, loader, updates)
 
     def _draw_interval(self) -> Loader:
         """Draw the running interval; a resumed run draws the same again."""

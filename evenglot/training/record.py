@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import platform
 from collections.abc import Mapping
 from importlib.metadata import version
@@ -10,6 +11,7 @@ from typing import Any
 
 from evenglot import __version__
 from evenglot.balance import Balancer
+from evenglot.balance.loss_driven import LossDriven
 from evenglot.batches.draw import Interval
 from evenglot.batches.load import Loader
 from evenglot.config import Config
@@ -27,6 +29,7 @@ from evenglot.training.trackers import trackers
 from evenglot.training.validation import Validation
 
 VERSIONS = {"python": platform.python_version(), **{name: version(name) for name in ("torch", "sacrebleu", "numpy")}}
+FEW_INTERVALS = 10  # a game of fewer rounds is none
 OVERFIT = 1.03  # a validation loss so much above its lowest, while training loss falls, is worth a warning
 
 
@@ -134,9 +137,18 @@ class Record:
             "resume", step, processes=self.processes.world, threads=self.processes.threads, changed=sorted(changed)
         )
 
-    def doubts(self) -> None:
+    def doubts(self, balancer: Balancer, loader: Loader, updates: int) -> None:
         """What looks like a mistake, but may be meant."""
         train, batches = self.config.train, self.config.batches.micro_batches
+        intervals = updates / len(loader)
+        if isinstance(balancer, LossDriven) and balancer.cadence == "interval" and intervals < FEW_INTERVALS:
+            pairs = round(sum(loader.interval.counts.values()) * intervals / (2 * FEW_INTERVALS))
+            self._warn(
+                "intervals",
+                0,
+                f"the mixture is set {math.ceil(intervals)} times in this run, too seldom to balance anything; with "
+                f"batches.epoch_size: {max(pairs, 1)} it would be {2 * FEW_INTERVALS} times",
+            )
         if train.warmup >= train.updates:
             self._warn("warmup", 0, f"train.warmup ({train.warmup}) is as long as the whole run; the rate never peaks")
         if self.processes.world > batches:

@@ -1,6 +1,7 @@
 """The way from a prepared store to a trained model, and what does not belong together is refused before it begins."""
 
 import json
+import re
 import shutil
 
 import pytest
@@ -120,3 +121,17 @@ def test_a_run_that_diverged_goes_on_with_a_lower_rate(configure, tmp_path):
 def test_what_looks_like_a_mistake_is_said(configure, tmp_path):
     train(configure(train={"updates": 3, "warmup": 10}), tmp_path / "run")
     assert "warmup (10) is as long as the whole run" in events(tmp_path / "run", "warning")[0]["message"]
+
+
+def test_a_game_of_few_rounds_is_warned_of_and_the_advice_is_good(configure, tmp_path):
+    train(configure({"strategy": "chi-ibr"}, train={"updates": 60}), tmp_path / "run")
+    (warning,) = [event["message"] for event in events(tmp_path / "run", "warning") if "too seldom" in event["message"]]
+    assert f"the mixture is set {len(events(tmp_path / 'run', 'interval'))} times" in warning
+    advised = int(re.search(r"batches.epoch_size: (\d+) ", warning)[1])
+    train(
+        configure({"strategy": "chi-ibr"}, train={"updates": 60}, batches={"epoch_size": advised}), tmp_path / "often"
+    )
+    assert 15 <= len(events(tmp_path / "often", "interval")) <= 25
+    train(configure({"strategy": "proportional"}, train={"updates": 60}), tmp_path / "fixed")
+    for folder in ("often", "fixed"):
+        assert not any("too seldom" in event["message"] for event in events(tmp_path / folder, "warning"))
