@@ -66,6 +66,7 @@ class GradientProbe:
 class Balancer:
     """The base of all strategies: a mixture over groups that, by itself, stays at the data proportions."""
 
+    strategy: str = ""  # the name it was created by
     cadence: Literal["never", "interval", "step"] = "never"  # when can the mixture change?
     signal: Signal | None = None  # which losses should be observed?
     needs_gradients: GradientProbe | None = None  # should gradients be probed, and how?
@@ -109,12 +110,12 @@ class Balancer:
 
     def state_dict(self) -> dict[str, Any]:
         """All that must be saved, as plain JSON values keyed by group."""
-        return {"balancer": type(self).__name__, "intervals": self.intervals, "q": self.groups.keyed(self._q)}
+        return {"strategy": self.strategy, "intervals": self.intervals, "q": self.groups.keyed(self._q)}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on from a saved state; it must be of the same kind of balancer and the same groups."""
-        if state.get("balancer") != type(self).__name__:
-            raise ValueError(f"state: was saved by {state.get('balancer')!r}, this is a {type(self).__name__!r}")
+        """Go on from a saved state; it must be of the same strategy and the same groups."""
+        if state.get("strategy") != self.strategy:
+            raise ValueError(f"state: was saved by {state.get('strategy')!r}, this is {self.strategy!r}")
         self.intervals = int(state["intervals"])
         self._q = self.groups.vector(state["q"], "state: q")
 

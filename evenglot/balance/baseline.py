@@ -26,6 +26,8 @@ def baseline_vector(baseline: Baseline, groups: Groups) -> Vector:
     """
     if baseline is None:
         return np.zeros(len(groups.names))
+    if not isinstance(baseline, Mapping | str | os.PathLike):
+        raise ValueError(f"baseline: expected losses by group, or a file of them, got {baseline!r}")
     losses = baseline if isinstance(baseline, Mapping) else load_baseline(baseline)
     missing = [name for name in groups.names if name not in losses]
     if missing:

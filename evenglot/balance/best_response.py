@@ -46,7 +46,7 @@ class ChiSquareResponse:
             return ChiSquareBall(self.centre, self.rho, self.floor).best_response(v)
         nearest = nearest_under(caps, self.centre, self.floor)
         rho = max(self.rho, ChiSquareBall(self.centre, 0).divergence(nearest))
-        return ChiSquareBall(self.centre, rho, self.floor, caps).best_response(v)
+        return ChiSquareBall(self.centre, rho, self.floor, reachable(caps, self.centre)).best_response(v)
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,8 +66,11 @@ class CVaRResponse:
 
     def respond(self, q: Vector, v: Vector, caps: Vector | None) -> Vector:
         """The best response. Where caps leave nothing in the set, the mixture under them that is nearest to centre."""
-        limit = np.ones_like(self.centre) if self.alpha == 0 else self.centre / self.alpha
-        if caps is not None and np.minimum(caps, limit).sum() < 1:
+        if caps is None:
+            return CVaR(self.centre, self.alpha, self.floor).best_response(v)
+        caps = reachable(caps, self.centre)
+        limit = np.where(self.centre > 0, 1.0, 0.0) if self.alpha == 0 else self.centre / self.alpha
+        if np.minimum(caps, limit).sum() < 1:
             return nearest_under(caps, self.centre, self.floor)
         return CVaR(self.centre, self.alpha, self.floor, caps).best_response(v)
 
@@ -77,7 +80,13 @@ def nearest_under(caps: Vector | None, centre: Vector, floor: float) -> Vector:
     if caps is None:
         return centre
     indifferent = np.zeros_like(centre)  # all of the simplex, no preference: ties go to what is nearest the centre
-    return CVaR(centre, 0.0, floor, caps).best_response(indifferent)
+    return CVaR(centre, 0.0, floor, reachable(caps, centre)).best_response(indifferent)
+
+
+def reachable(caps: Vector, centre: Vector) -> Vector:
+    """Caps under which there is a mixture of the centre's groups: where they leave too little, all give way alike."""
+    allowed = caps[centre > 0].sum()
+    return np.asarray(caps / min(1.0, allowed)) if allowed > 0 else centre
 
 
 def radius_for_upsampling(centre: Vector, factor: float) -> float:

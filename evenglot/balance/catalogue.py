@@ -85,7 +85,9 @@ def create(
     for parameter in known:
         if parameter.default is parameter.empty and parameter.name not in options:
             raise ValueError(f"{parameter.name}: {name!r} cannot do without it")
-    return build(Groups.of(sizes, tokens, p_unit), **options)
+    made = build(Groups.of(sizes, tokens, p_unit), **options)
+    made.strategy = name
+    return made
 
 
 # ---------------------------------------------------------------------------------------------------- static
@@ -116,7 +118,7 @@ def schedule(groups: Groups, points: Mapping[int, MixtureSpec], interpolate: boo
     """Mixtures by interval. Cooldown in one line: points={0: "tau:5", 20: "data"}, interpolate=True."""
     if not isinstance(points, Mapping):
         raise ValueError(f"points: expected mixtures by interval, such as {{0: 'tau:5', 20: 'data'}}, got {points!r}")
-    return Schedule(groups, {time: mixture_of(spec, groups) for time, spec in points.items()}, interpolate)
+    return Schedule(groups, {time: mixture_of(spec, groups, "points") for time, spec in points.items()}, interpolate)
 
 
 # ------------------------------------------------------------------------------------- best responses (IBR)
@@ -149,12 +151,12 @@ def chi_ibr(
     ball lies around. `floor`: q >= floor * centre. `warmup`: intervals before the mixture first moves.
     """
     if preset not in PRESETS:
-        raise ValueError(f"preset: unknown preset {preset!r}; {did_you_mean(preset, PRESETS)}")
+        raise ValueError(f"preset: unknown preset {preset!r}; {did_you_mean(str(preset), PRESETS)}")
     base = PRESETS[preset]
     caps = Caps(max_ratio, max_passes, intervals, interval_size)
     if base.released and (caps.max_ratio is not None or caps.max_passes is not None):
         raise ValueError(f"preset: {preset!r} reproduces code that knows no caps; use 'recommended' with max_ratio")
-    centre = mixture_of(center, groups)
+    centre = mixture_of(center, groups, "center")
     radius = _radius(base, rho, max_upsample, centre)
     least = base.floor if floor is None else floor
     rule: Rule = ChiSquareResponse(centre, radius, least)
@@ -163,9 +165,7 @@ def chi_ibr(
     return LossDriven(
         groups,
         rule=rule,
-        estimator=_estimator(
-            groups, estimator, ema, start or base.start, base.reset if reset is None else reset, signal
-        ),
+        estimator=_estimator(groups, estimator, ema, start or base.start, reset, base.reset, signal),
         baseline=baseline_vector(baseline, groups),
         signal=Signal(signal, loss_per),
         caps=caps,
@@ -184,7 +184,7 @@ def cvar_ibr(
     estimator: str | None = None,
     ema: float = 0.1,
     start: Start = "first",
-    reset: bool = False,
+    reset: bool | None = None,
     signal: Split = "train",
     loss_per: Literal["token", "character"] = "token",
     warmup: int = 0,
@@ -196,8 +196,8 @@ def cvar_ibr(
     """Each interval, the worst share alpha of the data: the groups with the largest excess, at most 1/alpha-fold."""
     return LossDriven(
         groups,
-        rule=CVaRResponse(mixture_of(center, groups), alpha, floor),
-        estimator=_estimator(groups, estimator, ema, start, reset, signal),
+        rule=CVaRResponse(mixture_of(center, groups, "center"), alpha, floor),
+        estimator=_estimator(groups, estimator, ema, start, reset, False, signal),
         baseline=baseline_vector(baseline, groups),
         signal=Signal(signal, loss_per),
         caps=Caps(max_ratio, max_passes, intervals, interval_size),
@@ -219,14 +219,18 @@ def _radius(preset: Preset, rho: float | None, max_upsample: float | None, centr
     return radius_for_upsampling(centre, max_upsample)
 
 
-def _estimator(groups: Groups, name: str | None, ema: float, start: Start, reset: bool, signal: str) -> Estimator:
+def _estimator(
+    groups: Groups, name: str | None, ema: float, start: Start, reset: bool | None, preset_reset: bool, signal: str
+) -> Estimator:
     """A moving average over steps, or the mean of the interval, which is what few and large validations call for."""
     size = len(groups.names)
     if name is None:
         name = "interval-mean" if signal == "valid" else "ema"
     if name == "ema":
-        return EMA(size, ema, start, reset)
+        return EMA(size, ema, start, preset_reset if reset is None else reset)
     if name == "interval-mean":
+        if reset:
+            raise ValueError("reset: a mean of the interval begins anew by itself; leave this out")
         return IntervalMean(size)
     raise ValueError(f"estimator: expected 'ema' or 'interval-mean', got {name!r}")
 
@@ -245,7 +249,7 @@ def group_dro(
     apply: Apply = "reweight",
 ) -> Balancer:
     """After every step, exponentiated gradient over the whole simplex; `smoothing` for the CTC-DRO variant."""
-    rule = ExponentiatedGradient(mixture_of(start, groups), step, smoothing)
+    rule = ExponentiatedGradient(mixture_of(start, groups, "start"), step, smoothing)
     return _every_step(groups, rule, LatestBatch(len(groups.names), ema), baseline, apply)
 
 
@@ -261,7 +265,7 @@ def chi_pd(
     apply: Apply = "reweight",
 ) -> Balancer:
     """After every step, projected gradient on the chi-square ball."""
-    rule = ProjectedGradient(mixture_of(center, groups), rho, step, floor)
+    rule = ProjectedGradient(mixture_of(center, groups, "center"), rho, step, floor)
     return _every_step(groups, rule, LatestBatch(len(groups.names), ema), baseline, apply)
 
 

@@ -47,6 +47,8 @@ class FastDRO(Balancer):
         """Weights that sum to 1, for the mean token losses of the examples of a batch and the groups they are of."""
         values = vector(losses, "losses", len(names))
         baseline = self.groups.keyed(self.baseline)
+        if unknown := sorted(set(names) - set(baseline)):
+            raise ValueError(f"names: unknown group {unknown[0]!r}; known are {', '.join(baseline)}")
         excess = values - np.array([baseline[name] for name in names])
         if self.alpha is None:
             return chi_square_weights(excess, self.rho, self.penalty)

@@ -52,7 +52,10 @@ class Groups:
         missing = [name for name in self.names if name not in values]
         if missing and default is None:
             raise ValueError(f"{argument}: nothing given for {', '.join(missing)}")
-        result = np.array([values.get(name, default) for name in self.names], dtype=np.float64)
+        try:
+            result = np.array([values.get(name, default) for name in self.names], dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"{argument}: expected a number for each group, got {dict(values)}") from error
         if not np.isfinite(result).all():
             where = self.names[int(np.flatnonzero(~np.isfinite(result))[0])]
             raise ValueError(f"{argument}: the value for {where!r} is {values[where]}; it must be finite")

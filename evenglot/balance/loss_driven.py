@@ -26,6 +26,7 @@ class Caps:
 
     `max_ratio`: q_i <= max_ratio p_i. `max_passes`: no corpus is shown more than that often in a run of `intervals`
     intervals of `interval_size` pairs (default: as many as there are); what is left of it is spread over what is left.
+    In a run that is longer than that all are used up some day, and then shown in proportion to their sizes.
     """
 
     max_ratio: float | None = None
@@ -40,8 +41,13 @@ class Caps:
         if self.max_passes is None:
             return
         number(self.max_passes, "max_passes", 0)
-        if self.intervals is None or self.intervals < 1:
+        if groups.unit != "sentences":  # passes are of sentence pairs: a limit on them is none on shares of tokens
+            raise ValueError("max_passes: cannot be kept with p_unit 'tokens'; use 'sentences', or max_ratio")
+        if self.intervals is None:
             raise ValueError("intervals: max_passes needs to know how many intervals the run has, 1 or more")
+        number(self.intervals, "intervals", 1)
+        if self.interval_size is not None:
+            number(self.interval_size, "interval_size", 0, above=True)
         needed = self.intervals * self._epochs(groups)
         if self.max_passes < needed * (1 - 1e-12):
             raise ValueError(
@@ -50,7 +56,10 @@ class Caps:
             )
 
     def upper(self, groups: Groups, passes: Vector, done: int) -> Vector | None:
-        """The largest allowed q after `done` intervals and `passes` over each corpus; None if nothing is limited."""
+        """The largest allowed q after `done` intervals and `passes` over each corpus; None if nothing is limited.
+
+        They may add up to less than 1: the rule lets limits that clash give way together.
+        """
         limits = []
         if self.max_ratio is not None:
             limits.append(self.max_ratio * groups.p)
@@ -60,9 +69,7 @@ class Caps:
         if not limits:
             return None
         upper = np.min(limits, axis=0)
-        if not upper.any():  # every corpus is used up: the run goes on longer than it was planned
-            return None
-        return np.asarray(upper / min(1.0, upper.sum()))  # two limits that clash give way together
+        return np.asarray(upper) if upper.any() else groups.p
 
     def _epochs(self, groups: Groups) -> float:
         """Passes over all the data in one interval."""
@@ -123,6 +130,8 @@ class LossDriven(Balancer):
     def observe(self, loss_sums: Mapping[str, float], counts: Mapping[str, float], split: Split = "train") -> None:
         """Take note of losses, if they are of the split this balancer listens to."""
         sums, numbers = loss_vectors(self.groups, loss_sums, counts)
+        if split not in ("train", "valid"):
+            raise ValueError(f"split: expected 'train' or 'valid', got {split!r}")
         if split != self.signal.split:
             return
         self.estimator.observe(sums, numbers)
@@ -136,6 +145,8 @@ class LossDriven(Balancer):
             pairs = interval_size * self.groups.vector(self.mixture.sample, "sample")
         else:
             pairs = self.groups.vector(drawn, "drawn", default=0.0)
+            if (pairs < 0).any():
+                raise ValueError(f"drawn: {self.groups.names[int(np.argmin(pairs))]!r} has {pairs.min():g} pairs")
         self._passes += np.divide(pairs, self.groups.sizes, out=np.zeros_like(pairs), where=self.groups.sizes > 0)
         self.intervals += 1
         if self.cadence == "interval" and self.intervals >= self.warmup:

@@ -51,10 +51,10 @@ def unimax(sizes: ArrayLike, passes: float, budget: float | None = None) -> Vect
     return distribution(given, "budget")
 
 
-def mixture_of(spec: MixtureSpec, groups: Groups) -> Vector:
+def mixture_of(spec: MixtureSpec, groups: Groups, argument: str) -> Vector:
     """A fixed mixture by name ('data', 'uniform', 'tau:3', 'unimax:20') or as shares by group, in the groups' unit."""
     if isinstance(spec, Mapping):
-        return distribution(groups.vector(spec, "mixture"), "mixture")
+        return distribution(groups.vector(spec, argument), argument)
     name, _, value = str(spec).partition(":")
     try:
         if name in ("data", "proportional") and not value:
@@ -66,8 +66,8 @@ def mixture_of(spec: MixtureSpec, groups: Groups) -> Vector:
         if name == "unimax":
             return unimax(groups.p, float(value))
     except ValueError as error:
-        raise ValueError(f"mixture {spec!r}: {error}") from error
-    raise ValueError(f"mixture: expected 'data', 'uniform', 'tau:3', 'unimax:20' or shares by group, got {spec!r}")
+        raise ValueError(f"{argument}: {spec!r}: {error}") from error
+    raise ValueError(f"{argument}: expected 'data', 'uniform', 'tau:3', 'unimax:20' or shares by group, got {spec!r}")
 
 
 class Schedule(Balancer):
@@ -78,7 +78,7 @@ class Schedule(Balancer):
     """
 
     def __init__(self, groups: Groups, points: Mapping[int, Vector], interpolate: bool = False) -> None:
-        if not points or min(points) != 0 or any(int(t) != t for t in points):
+        if not points or not all(isinstance(t, int) for t in points) or min(points) != 0:
             raise ValueError("points: expected mixtures by interval number, the first of them at 0")
         self._times = sorted(points)
         self.points = [points[t] for t in self._times]

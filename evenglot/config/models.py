@@ -194,6 +194,7 @@ class Config(Section):
                 *self._model_faults(),
                 *self.train.faults(),
                 *self._balance_faults(),
+                *self._pass_faults(),
             ]
         )
         return self
@@ -224,6 +225,19 @@ class Config(Section):
         yield from self.model.faults()
         if self.model.share_embeddings and self.vocabulary.kind == "separate":
             yield ("model", "share_embeddings"), "two vocabularies cannot share embeddings; use vocabulary.kind: joint"
+
+    def _pass_faults(self) -> Faults:
+        """A limit on passes is planned for so many intervals of such a size: they must be those of the run."""
+        planned = self.balance.options
+        if planned.get("max_passes") is None:
+            return
+        if self.batches.interval_tokens is not None:
+            yield ("balance", "max_passes"), "counts pairs; say how long an interval is with batches.epoch_size"
+        elif planned.get("interval_size") != self.batches.epoch_size:
+            given = "null" if self.batches.epoch_size is None else f"{self.batches.epoch_size}"
+            yield ("balance", "interval_size"), f"must be what batches.epoch_size is: {given}"
+        if self.train.intervals is not None and planned.get("intervals") != self.train.intervals:
+            yield ("balance", "intervals"), f"must be what train.intervals is: {self.train.intervals}"
 
     def _balance_faults(self) -> Faults:
         """Try the strategy on groups of equal size: what it refuses now, it would refuse after hours of preparation."""

@@ -44,7 +44,7 @@ def number(value: float, name: str, low: float = -np.inf, high: float = np.inf, 
     """A finite number with low <= value <= high, or low < value if it must be `above`."""
     try:
         result = float(value)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise ValueError(f"{name}: expected a number, got {value!r}") from error
     if not np.isfinite(result) or result > high or result < low or (above and result == low):
         bounds = (

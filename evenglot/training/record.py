@@ -149,6 +149,14 @@ class Record:
                 f"the mixture is set {math.ceil(intervals)} times in this run, too seldom to balance anything; with "
                 f"batches.epoch_size: {max(pairs, 1)} it would be {2 * FEW_INTERVALS} times",
             )
+        planned = balancer.caps.intervals if isinstance(balancer, LossDriven) and balancer.caps.max_passes else None
+        if planned is not None and planned < math.floor(intervals):
+            self._warn(
+                "max_passes",
+                0,
+                f"balance.intervals is {planned}, but this run has about {round(intervals)}: max_passes will be used "
+                "up long before its end, and corpora are then shown in proportion to their sizes",
+            )
         if train.warmup >= train.updates:
             self._warn("warmup", 0, f"train.warmup ({train.warmup}) is as long as the whole run; the rate never peaks")
         if self.processes.world > batches:

@@ -8,6 +8,7 @@ from evenglot.balance.best_response import radius_for_upsampling
 from evenglot.balance.static import temperature
 from evenglot.robust import ChiSquareBall, CVaR
 
+TOKENS = dict.fromkeys(("bel", "aze", "glg", "slk", "ces", "tur", "por", "rus"), 1_000_000)
 LOSSES = {"bel": 4.1, "aze": 4.4, "glg": 3.2, "slk": 3.0, "ces": 3.1, "tur": 3.6, "por": 2.5, "rus": 3.4}
 BASELINE = {"bel": 3.0, "aze": 3.1, "glg": 2.4, "slk": 2.5, "ces": 2.6, "tur": 2.8, "por": 2.2, "rus": 2.9}
 
@@ -123,11 +124,33 @@ def test_no_corpus_is_shown_more_often_than_the_budget_allows(ted, strategy, cen
     assert sum(balancer.q.values()) == pytest.approx(1)
 
 
+@pytest.mark.parametrize("strategy", ["chi-ibr", "cvar-ibr"])
+def test_used_up_corpora_are_shown_in_proportion_to_their_sizes(strategy):
+    sizes = {"a": 10, "b": 90}
+    balancer = create(strategy, sizes, floor=0.0, max_passes=12, max_ratio=4, intervals=10)
+    for _ in range(10):  # intervals are three times as long as was said
+        balancer.observe({"a": 5.0, "b": 1.0}, {"a": 1, "b": 1})
+        balancer.update({name: round(300 * share) for name, share in balancer.mixture.sample.items()})
+    assert balancer.q == pytest.approx({"a": 0.1, "b": 0.9})
+    assert balancer.passes == pytest.approx({"a": 30, "b": 30}, rel=0.1)  # no mixture could have done better
+
+
+@pytest.mark.parametrize("strategy", ["chi-ibr", "cvar-ibr"])
+def test_caps_are_kept_around_a_centre_without_some_group(strategy):
+    sizes = {"a": 1000, "b": 333}
+    balancer = create(strategy, sizes, center={"a": 1, "b": 0}, max_passes=13.33, intervals=10)
+    balancer.observe({"a": 5.0, "b": 1.0}, {"a": 1, "b": 1})
+    balancer.update({"a": 1334, "b": 0})
+    assert balancer.q == {"a": 1.0, "b": 0.0}
+
+
 def test_realised_draws_can_be_told(ted):
     balancer = create("chi-ibr", ted)
     balancer.update(drawn={"bel": 4509 * 3})
     assert balancer.passes["bel"] == 3
     assert balancer.passes["rus"] == 0
+    with pytest.raises(ValueError, match="^drawn: 'bel' has -1 pairs"):
+        balancer.update(drawn={"bel": -1})
 
 
 @pytest.mark.parametrize(
@@ -146,8 +169,17 @@ def test_realised_draws_can_be_told(ted):
         ({"max_ratio": 0.5}, "max_ratio"),
         ({"max_passes": 5}, "intervals"),
         ({"max_passes": 5, "intervals": 6}, "max_passes"),
+        ({"max_passes": 5, "intervals": "many"}, "intervals"),
+        ({"max_passes": 5, "intervals": 2, "interval_size": -10}, "interval_size"),
+        ({"max_passes": 5, "intervals": 2, "p_unit": "tokens", "tokens": TOKENS}, "max_passes: cannot be kept"),
         ({"warmup": -1}, "warmup"),
-        ({"center": "warm"}, "mixture"),
+        ({"center": "warm"}, "center"),
+        ({"center": {"bel": "x"}}, "center"),
+        ({"preset": None}, "preset"),
+        ({"baseline": 3.0}, "baseline"),
+        ({"baseline": dict.fromkeys(LOSSES, "x")}, "baseline"),
+        ({"rho": 10**400}, "rho"),
+        ({"estimator": "interval-mean", "reset": True}, "reset"),
     ],
 )
 def test_bad_options_are_refused_at_once(ted, options, message):

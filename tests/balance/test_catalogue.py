@@ -94,8 +94,11 @@ def test_one_language_alone_is_always_shown(configuration):
 
 def test_state_of_another_balancer_or_of_other_groups_is_refused():
     state = create("chi-ibr", SIZES).state_dict()
-    with pytest.raises(ValueError, match="^state: was saved by 'LossDriven', this is a 'MultiDDS'"):
+    with pytest.raises(ValueError, match="^state: was saved by 'chi-ibr', this is 'multidds'"):
         create("multidds", SIZES).load_state_dict(state)
+    for other in ("cvar-ibr", "cvar-pd"):
+        with pytest.raises(ValueError, match=f"^state: was saved by 'chi-ibr', this is '{other}'"):
+            create(other, SIZES).load_state_dict(state)
     with pytest.raises(ValueError, match="^state: was saved by another estimator"):
         create("chi-ibr", SIZES, estimator="interval-mean").load_state_dict(state)
     with pytest.raises(ValueError, match="^state: q: unknown group"):
@@ -125,6 +128,11 @@ def test_bad_observations_are_refused_and_leave_no_trace(sums, counts, message):
     with pytest.raises(ValueError, match=f"^{message}"):
         balancer.observe(sums, counts)
     assert balancer.state_dict() == before
+
+
+def test_only_train_and_valid_are_observed():
+    with pytest.raises(ValueError, match="^split: expected 'train' or 'valid', got 'test'"):
+        create("chi-ibr", SIZES).observe({"aze-en": 1.0}, {"aze-en": 1}, split="test")
 
 
 def test_the_contract_example_works():

@@ -92,9 +92,9 @@ def test_the_spec_of_a_mixture_may_be_shares_by_group():
         ({}, "points:"),
         ({1: "data"}, "points:"),
         ("data", "points:"),
-        ({0: "tau:cold"}, "mixture 'tau:cold'"),
-        ({0: "warm"}, "mixture:"),
-        ({0: {"aze": 1}}, "mixture: nothing given for rus, tur"),
+        ({0: "tau:cold"}, "points: 'tau:cold'"),
+        ({0: "warm"}, "points:"),
+        ({0: {"aze": 1}}, "points: nothing given for rus, tur"),
     ],
 )
 def test_bad_schedules_are_refused(points, message):

@@ -209,8 +209,8 @@ def test_options_reach_the_balancer(conf):
         ("preset: papper", "balance.preset: expected 'recommended', 'paper', 'released-ted' or 'released-wmt'"),
         ("preset: paper", "balance.rho: this preset leaves it open"),
         ("estimator: mean", "balance.estimator: expected 'ema' or 'interval-mean', got 'mean'"),
-        ("center: tau:none", "balance: mixture 'tau:none'"),
-        ("center: {no-en: 1}", "balance: mixture: nothing given for tur-en"),
+        ("center: tau:none", "balance.center: 'tau:none'"),
+        ("center: {no-en: 1}", "balance.center: nothing given for tur-en"),
         ("baseline: {no-en: 1}", "balance.baseline: no reference loss for tur-en"),
         ("p_unit: words", "balance.p_unit: expected 'sentences' or 'tokens', got 'words'"),
         ("{strategy: schedule, points: {x: data}}", "balance.points.x: expected a whole number, got 'x'"),
@@ -219,6 +219,22 @@ def test_options_reach_the_balancer(conf):
 def test_bad_options_are_found_before_anything_is_spent(conf, options, error):
     (message,) = conf.errors(DATA + f"balance:\n  {options}")
     assert message.split(": ", 1)[1].startswith(error)
+
+
+@pytest.mark.parametrize(
+    ("other", "error"),
+    [
+        ("batches: {epoch_size: 500}", "balance.interval_size: must be what batches.epoch_size is: 500"),
+        ("batches: {interval_tokens: 5000}", "balance.max_passes: counts pairs; say how long an interval is with"),
+        ("train: {intervals: 7}", "balance.intervals: must be what train.intervals is: 7"),
+    ],
+)
+def test_a_limit_on_passes_is_planned_for_the_intervals_of_the_run(conf, other, error):
+    limited = DATA + "balance: {strategy: chi-ibr, max_passes: 20, intervals: 5}\n"
+    (message,) = conf.errors(limited + other)
+    assert message.split(": ", 1)[1].startswith(error)
+    planned = "balance: {strategy: chi-ibr, max_passes: 20, intervals: 7, interval_size: 500}\n"
+    conf.load(DATA + planned + "batches: {epoch_size: 500}\ntrain: {intervals: 7}")
 
 
 def test_a_baseline_file_stands_beside_the_config_and_may_come_later(conf):

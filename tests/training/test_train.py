@@ -123,6 +123,14 @@ def test_what_looks_like_a_mistake_is_said(configure, tmp_path):
     assert "warmup (10) is as long as the whole run" in events(tmp_path / "run", "warning")[0]["message"]
 
 
+def test_a_limit_on_passes_for_a_shorter_run_is_warned_of(configure, tmp_path):
+    for planned, warned in ((2, True), (9, False)):
+        limited = {"strategy": "chi-ibr", "max_passes": 30, "intervals": planned}
+        train(configure(limited, train={"updates": 30}), tmp_path / str(planned))
+        said = [event["message"] for event in events(tmp_path / str(planned), "warning")]
+        assert any(f"balance.intervals is {planned}, but this run has about" in message for message in said) == warned
+
+
 def test_a_game_of_few_rounds_is_warned_of_and_the_advice_is_good(configure, tmp_path):
     train(configure({"strategy": "chi-ibr"}, train={"updates": 60}), tmp_path / "run")
     (warning,) = [event["message"] for event in events(tmp_path / "run", "warning") if "too seldom" in event["message"]]
