@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 from pathlib import Path
-from typing import Annotated, Literal, NoReturn
+from typing import Annotated, Any, Literal, NoReturn
 
 import typer
 from rich.console import Console
@@ -386,13 +386,25 @@ def main() -> None:
     for number in (signal.SIGINT, signal.SIGPIPE):
         signal.signal(number, signal.SIG_DFL)
     try:
-        app()
+        sys.exit(app(standalone_mode=False))
     except (ValueError, OSError) as error:
         _fail(str(error))
     except RuntimeError as error:
         if not any(word in str(error).lower() for word in ("gloo", "nccl")):
             raise
         _fail("another process failed, or cannot be reached")
+    except Exception as error:
+        if not hasattr(error, "format_message"):
+            raise
+        _fail_usage(error)  # of click, or of typer's own copy of it
+
+
+def _fail_usage(error: Any) -> NoReturn:
+    """A wrong option or argument, in one line; without any the help has been printed instead."""
+    if message := error.format_message():
+        command = error.ctx.command_path if getattr(error, "ctx", None) else "evenglot"
+        _fail(f"{message.rstrip('.')}; see `{command} --help`")
+    sys.exit(2)
 
 
 def _fail(message: str) -> NoReturn:

@@ -2,6 +2,8 @@ import signal
 import subprocess
 import sys
 
+import pytest
+
 import evenglot
 
 
@@ -34,4 +36,19 @@ def test_bad_input_is_one_line_and_exit_code_2(tmp_path):
     assert done.returncode == 2
     assert done.stderr.count("\n") == 1
     assert "file" in done.stderr
-    assert run("demmo").returncode == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (["demmo"], "No such command 'demmo'"),
+        (["check"], "Missing argument 'CONFIG'; see `"),
+        (["check", "conf.yaml", "--jsn"], "No such option: --jsn"),
+        (["check", "conf.yaml", "--set"], "Option '--set' requires an argument"),
+    ],
+)
+def test_a_wrong_command_is_one_line_too(arguments, line):
+    done = run(*arguments)
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1
+    assert line in done.stderr

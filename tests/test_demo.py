@@ -8,7 +8,7 @@ import sentencepiece
 from rich.console import Console
 
 from evenglot.config import load_config
-from evenglot.corpus.store import SIDES
+from evenglot.corpus.vocabulary import SIDES
 from evenglot.demo import MINUTES, UPDATES_A_MINUTE, run_demo
 from evenglot.directions import parse
 from evenglot.evaluation.engines import SearchOptions, TorchEngine

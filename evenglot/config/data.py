@@ -87,8 +87,13 @@ class Declaration(Section):
         else:
             languages = {"from": self.src, "to": self.tgt}
         own = {key: getattr(self, key) for key in ("label", *SPLITS)}
-        given = {key: value for key, value in own.items() if value is not None}
+        given = {key: value for key, value in own.items() if value is not None or key in self.without}
         return languages | given if given or len(self.directions) > 1 else self.directions[0].name
+
+    @property
+    def without(self) -> set[str]:
+        """Splits that these directions do not have, whatever others have: they were said to be null."""
+        return {split for split in SPLITS if split in self.model_fields_set and getattr(self, split) is None}
 
     @property
     def directions(self) -> tuple[Direction, ...]:
@@ -129,8 +134,11 @@ class DataSettings(Section):
         if direction.name not in self._positions:
             raise ValueError(f"{direction.name} is not among the directions of this configuration")
         position = self._positions[direction.name]
-        own: Pattern | None = getattr(self.declared[position], split)
-        return ((split,), getattr(self, split)) if own is None else (("directions", position, split), own)
+        declared = self.declared[position]
+        own: Pattern | None = getattr(declared, split)
+        if own is None and split not in declared.without:
+            return (split,), getattr(self, split)
+        return ("directions", position, split), own
 
     @cached_property
     def _positions(self) -> dict[str, int]:

@@ -17,7 +17,7 @@ from typing import Any
 from evenglot.files import checksum, digest, finished_folder, write_json
 
 META = "meta.json"
-FORMAT = 1  # of all files; artefacts of another format are made anew
+FORMAT = 2  # of all files; artefacts of another format are made anew
 NAME = re.compile(r".+\.[0-9a-f]{16}((\.replaced)?\.unfinished)?")  # of an artefact's folder
 
 
@@ -59,6 +59,11 @@ def about(folder: Path) -> dict[str, Any]:
 def contents(folder: Path) -> dict[str, Any]:
     """Size and checksum of every file."""
     return _meta(folder, "files")
+
+
+def seal(folder: Path) -> str:
+    """A checksum of the checksums: changes when any file does."""
+    return key_of(contents(folder))
 
 
 def _meta(folder: Path, key: str) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from evenglot.corpus import artefacts
 from evenglot.corpus.artefacts import DamagedError, fingerprint, key_of
 from evenglot.corpus.clean import REASONS, Scan
 from evenglot.corpus.read import CorpusError, Pair
-from evenglot.corpus.store import MANIFEST, SIDES, SequenceWriter, Store, open_store, write_manifest
+from evenglot.corpus.store import MANIFEST, SequenceWriter, Store, open_store, write_manifest
 from evenglot.corpus.survey import (
     Files,
     Mask,
@@ -36,7 +36,7 @@ from evenglot.corpus.survey import (
     size_on_disk,
     training_files,
 )
-from evenglot.corpus.vocabulary import EOS, Text, learn_vocabularies
+from evenglot.corpus.vocabulary import EOS, SIDES, Text, learn_vocabularies
 from evenglot.directions import Direction, tag, tag_kind
 from evenglot.files import LOCK, digest, lock
 from evenglot.progress import Bars
@@ -49,7 +49,7 @@ def prepare(config: Config, bars: Bars) -> Store:
     """Make the store that a configuration describes. What is there already, made from the same, is not made again."""
     root = Path(config.store.folder)
     root.mkdir(parents=True, exist_ok=True)
-    if not (root / LOCK).exists() and any(root.iterdir()):
+    if not (root / LOCK).exists() and not (root / MANIFEST).exists() and any(root.iterdir()):
         raise CorpusError(f"{root}: not empty, and not a store; give store.folder a folder of its own")
     with lock(root, f"{root}: another `evenglot prepare` is writing this store; wait for it", CorpusError):
         is_new = [path.name for path in root.iterdir()] == [LOCK]
@@ -57,8 +57,16 @@ def prepare(config: Config, bars: Bars) -> Store:
             return _prepare(config, root, bars)
         except CorpusError:  # bad text: of a new store nothing is left lying about. Interrupted work is kept.
             if is_new:
-                shutil.rmtree(root)
+                _remove(root)
             raise
+
+
+def _remove(root: Path) -> None:
+    """Delete a folder and all in it; of one that is a link to another place, only what is in it."""
+    for path in root.iterdir():
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    if not root.is_symlink():
+        root.rmdir()
 
 
 def _prepare(config: Config, root: Path, bars: Bars) -> Store:

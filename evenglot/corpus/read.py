@@ -86,7 +86,8 @@ def read_lines(path: Path, on_read: Advance | None = None) -> Iterator[bytes]:
             *lines, rest = (rest + chunk).split(b"\n")
             for line in lines:
                 number += 1
-                yield _not_endless(line, path, number) if number > 1 else line.removeprefix(BOM)
+                line = _not_endless(line, path, number)
+                yield line if number > 1 else line.removeprefix(BOM)
             _not_endless(rest, path, number + 1)
     except FileNotFoundError as error:
         raise CorpusError(f"{path}: no such file") from error
@@ -155,11 +156,11 @@ def read_pairs(source: TextFile, target: TextFile, on_read: Advance | None = Non
         )
 
 
-def reject_invalid(pairs: Iterator[Pair | None], source: TextFile, target: TextFile) -> Iterator[Pair]:
-    """The pairs, or an error at the first line that is not UTF-8, naming its file and line."""
+def reject_invalid(pairs: Iterator[Pair | None], source: TextFile, target: TextFile, advice: str) -> Iterator[Pair]:
+    """The pairs, or an error at the first line that is not UTF-8, naming its file and line, and what to do."""
     for number, pair in enumerate(pairs, 1):
         if pair is None:
-            raise CorpusError(_first_invalid(number, source, target))
+            raise CorpusError(f"{_first_invalid(number, source, target)}; {advice}")
         yield pair
 
 
@@ -172,9 +173,6 @@ def _first_invalid(number: int, source: TextFile, target: TextFile) -> str:
                     line.decode("utf-8")
                 except UnicodeDecodeError as error:
                     where = at + (1 if isinstance(file.column, str) else 0)
-                    return (
-                        f"{file.path}:{where}: not UTF-8 (byte 0x{line[error.start]:02x} at {error.start}); "
-                        "convert the file, or set data.invalid_utf8: drop"
-                    )
+                    return f"{file.path}:{where}: not UTF-8 (byte 0x{line[error.start]:02x} at {error.start})"
                 break
     return f"{source.path}:{number}: not UTF-8"

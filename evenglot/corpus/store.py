@@ -20,11 +20,10 @@ import sentencepiece
 from evenglot.corpus import artefacts
 from evenglot.corpus.artefacts import DamagedError, key_of
 from evenglot.corpus.sequences import Ids, ParallelSequences, Sequences
-from evenglot.corpus.vocabulary import Coverage
+from evenglot.corpus.vocabulary import SIDES, Coverage
 from evenglot.files import write_json
 
 MANIFEST = "manifest.json"
-SIDES = ("source", "target")
 
 
 class SequenceWriter:
@@ -87,12 +86,20 @@ class Store:
 
     @property
     def warnings(self) -> list[str]:
-        """Languages that the vocabulary serves badly."""
+        """Languages that the vocabulary serves badly, and vocabularies that are much smaller than was asked for."""
         vocabulary = self.manifest["vocabulary"]
         starved = [language for language, row in vocabulary["coverage"].items() if Coverage(**row).starved]
+        small = [side for side in SIDES if vocabulary["pieces"][side] < 0.9 * vocabulary["asked"][side]]
         return [
-            f"{language}: the vocabulary knows too little of it; more pieces, a larger sample or tau would help"
-            for language in starved
+            *(
+                f"{side} vocabulary: {vocabulary['pieces'][side]:,} pieces, as the text offers no more; "
+                f"{vocabulary['asked'][side]:,} were asked for"
+                for side in small
+            ),
+            *(
+                f"{language}: the vocabulary knows too little of it; more pieces, a larger sample or tau would help"
+                for language in starved
+            ),
         ]
 
     def splits(self, direction: str) -> tuple[str, ...]:
@@ -134,6 +141,7 @@ class Store:
 
 def write_manifest(root: Path, content: dict[str, Any]) -> None:
     """Write the manifest with a checksum of itself: from then on the store is finished."""
+    content = {**content, "checksums": {name: artefacts.seal(root / name) for name in content["artefacts"]}}
     write_json(root / MANIFEST, {**content, "checksum": key_of(content)})
 
 
@@ -153,6 +161,8 @@ def open_store(folder: Path, verify: bool = True) -> Store:
     for artefact in store.artefacts:
         if verify:
             artefacts.verify(artefact)
+            if artefacts.seal(artefact) != content["checksums"][str(artefact.relative_to(root))]:
+                raise DamagedError(f"{artefact}: not what belongs to this store; run `evenglot prepare` again")
         elif not artefact.exists():
             raise DamagedError(f"{artefact}: missing; run `evenglot prepare` again")
     return store

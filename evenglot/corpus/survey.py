@@ -107,7 +107,11 @@ def pairs_of(config: Config, files: Files, split: Split, on_read: Advance | None
     In a test set it is always an error: whoever compares scores must know that the sets are the same.
     """
     pairs = read_pairs(*files, on_read)
-    return pairs if config.data.invalid_utf8 == "drop" and split != "test" else reject_invalid(pairs, *files)
+    if split == "test":
+        return reject_invalid(pairs, *files, "convert the file: of a test set nothing is dropped")
+    if config.data.invalid_utf8 == "drop":
+        return pairs
+    return reject_invalid(pairs, *files, "convert the file, or set data.invalid_utf8: drop")
 
 
 def select(items: Iterable[T], chosen: Mask, files: Files) -> Iterator[T]:

@@ -6,7 +6,6 @@ import io
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
-from functools import partial
 from itertools import chain, compress, islice
 from typing import Any, Literal
 
@@ -22,6 +21,8 @@ from evenglot.corpus.read import CorpusError
 EOS, UNK, PAD = 0, 1, 2  # the same in every vocabulary, so that source and target can be exported together
 TRAINING_THREADS = 4  # fixed: SentencePiece's sums, and so its pieces, depend on it; machines must not differ
 COVERAGE_SAMPLE = 2000  # sentences of a corpus on which the vocabulary is judged
+SIDES = ("source", "target")
+ENGLISH = frozenset({"en", "eng"})
 MAX_OVERSAMPLING = 1.5  # how much longer than the corpus a resampled text may get (as in the paper's scripts)
 
 
@@ -138,19 +139,23 @@ def learn_vocabularies(
     Joint: one for both sides, of a sample in which languages are balanced by temperature. Separate: one for the side
     that all directions share (usually English), of its text as it is, and one for all other languages, balanced.
     """
-    learn = partial(_learn, settings=settings, tags=tags)
     if settings.kind == "joint":
-        joint = learn(texts, settings.size_joint, settings.tau)
-        models = {"source": joint, "target": joint}
+        asked = dict.fromkeys(SIDES, settings.size_joint)
+        joint = _learn(texts, settings.size_joint, settings.tau, settings, tags)
+        models = dict.fromkeys(SIDES, joint)
     else:
-        shared = "target" if len({text.language for text in texts if text.side == "target"}) == 1 else "source"
-        models = {}
-        for side in ("source", "target"):
-            own = [text for text in texts if text.side == side]
-            if side == shared:
-                models[side] = learn(own, settings.size_shared, 1.0)
-            else:
-                models[side] = learn(own, settings.size_other, settings.tau)
+        shared = _shared_side(texts)
+        asked = {side: settings.size_shared if side == shared else settings.size_other for side in SIDES}
+        models = {
+            side: _learn(
+                [text for text in texts if text.side == side],
+                asked[side],
+                1.0 if side == shared else settings.tau,
+                settings,
+                tags,
+            )
+            for side in SIDES
+        }
     processors = {side: sentencepiece.SentencePieceProcessor(model_proto=model) for side, model in models.items()}
     served: dict[str, dict[str, float]] = {}
     for language, side in dict.fromkeys((text.language, text.side) for text in texts):
@@ -158,6 +163,7 @@ def learn_vocabularies(
         served[f"{language} ({side})"] = asdict(coverage(processors[side], list(chain(*mine))))
     about = {
         "kind": settings.kind,
+        "asked": asked,
         "pieces": {side: len(processor) for side, processor in processors.items()},
         "dtype": {side: "uint16" if len(processor) <= 1 << 16 else "uint32" for side, processor in processors.items()},
         "coverage": served,
@@ -165,7 +171,15 @@ def learn_vocabularies(
     return models, about
 
 
-def _learn(texts: Sequence[Text], size: int, tau: float, *, settings: VocabularySettings, tags: Sequence[str]) -> bytes:
+def _shared_side(texts: Sequence[Text]) -> str:
+    """The side with one language in all directions; of a single direction, English if it is one of the two."""
+    languages = {side: {text.language for text in texts if text.side == side} for side in SIDES}
+    if len(languages["target"]) > 1 or (len(languages["source"]) == 1 and languages["source"] & ENGLISH):
+        return "source"
+    return "target"
+
+
+def _learn(texts: Sequence[Text], size: int, tau: float, settings: VocabularySettings, tags: Sequence[str]) -> bytes:
     sample = balanced_sample(texts, tau, settings.sample, settings.seed)
     return train_vocabulary(
         sample, size=size, tags=tags, model=settings.model, character_coverage=settings.character_coverage

@@ -110,6 +110,8 @@ def _sides(source: Source) -> Sides:
             raise CorpusError(
                 f"{side.path}: unpack it first; expected plain text, .tsv or .sgm, or .gz or .zst of these"
             )
+        if is_tsv(side.path.name) and side.column is None:
+            raise CorpusError(f"{side.path}: a .tsv has both sides; give it alone, not as one of two files")
     return left, right
 
 
@@ -130,7 +132,7 @@ def _training(sides: list[Sides], normalised: bool) -> Iterator[Pair | None]:
 def _held_out(sides: list[Sides]) -> Iterator[Pair]:
     """The pairs of all validation or test files; a line that is not UTF-8 is an error."""
     for left, right in sides:
-        yield from reject_invalid(_pairs((left, right)), left, right)
+        yield from reject_invalid(_pairs((left, right)), left, right, "convert the file")
 
 
 def _write_training(writer: PairWriter, read: Callable[[], Iterator[Pair | None]], rules: Cleaning, seed: str) -> None:

@@ -16,8 +16,7 @@ from typing import Literal
 import sentencepiece
 import torch
 
-from evenglot.corpus.store import SIDES
-from evenglot.corpus.vocabulary import EOS, UNK
+from evenglot.corpus.vocabulary import EOS, SIDES, UNK
 from evenglot.directions import Direction, Side, check_code, tag, tag_kind
 from evenglot.evaluation.engines import CTranslate2Engine, Engine, SearchOptions, TorchEngine
 from evenglot.training import checkpoint

@@ -25,7 +25,7 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 
 from evenglot.config import Config
-from evenglot.corpus.store import SIDES
+from evenglot.corpus.vocabulary import SIDES
 from evenglot.directions import Direction, tag, tag_kind
 from evenglot.export.sample import tagged_sentences
 from evenglot.files import finished_folder, write_json

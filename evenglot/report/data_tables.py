@@ -51,9 +51,9 @@ def check_summary(check: Check) -> str:
     hours = check.epoch_tokens / TOKENS_PER_SECOND / 3600
     time = f"{hours:.1f} hours" if hours >= 1 else f"{60 * hours:.0f} minutes" if hours > 1 / 60 else "under a minute"
     return (
-        f"One epoch is about {check.epoch_tokens / 1e6:,.2f} million target tokens (estimated from characters): "
+        f"All data once are about {check.epoch_tokens / 1e6:,.2f} million target tokens (estimated from characters): "
         f"{time} for a tiny model on one CPU core.\n"
-        "passes: over each corpus in the first epoch; at most: what the strategy can ask for in any epoch; "
+        "passes: over each corpus in the first interval; at most: what the strategy can ask for in any interval; "
         "tokens: target tokens, estimated."
     )
 

@@ -19,7 +19,8 @@ from evenglot.batches.draw import generator
 from evenglot.config import BalanceSettings, Config, ConfigError, load_config
 from evenglot.config.errors import some
 from evenglot.config.models import HEADING
-from evenglot.corpus.store import SIDES, Store, open_store
+from evenglot.corpus.store import Store, open_store
+from evenglot.corpus.vocabulary import SIDES
 from evenglot.files import finished_folder
 from evenglot.model.transformer import Shape, Transformer
 from evenglot.training import checkpoint

@@ -192,3 +192,20 @@ def test_thousands_of_directions_take_no_time(conf):
 def test_data_settings_made_in_python():
     settings = DataSettings(directions=["por-en"], train="x.{lang}")
     assert settings.directions == (parse("por-en"),)
+
+
+def test_a_direction_can_do_without_a_split_that_others_have(conf):
+    config = conf.load(
+        """\
+        data:
+          directions: [por-en, {src: tur, tgt: en, test: null}]
+          train: train.{pair}.{lang}
+          test: test.{pair}.{lang}
+        """
+    )
+    por, tur = config.data.directions
+    assert config.data.files(por, "test") is not None
+    assert config.data.files(tur, "test") is None
+    again = conf.load(config.to_yaml())  # what is written beside the results says the same
+    assert again.data.files(tur, "test") is None
+    assert again.data.files(tur, "train") is not None

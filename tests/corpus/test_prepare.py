@@ -1,5 +1,6 @@
 import gzip
 import io
+import json
 import os
 import signal
 import subprocess
@@ -187,6 +188,37 @@ def test_damage_is_said_and_mended(configure, corpus, victim, damage):
     open_store(store.folder)
 
 
+def test_checksums_that_were_tampered_with_are_noticed(configure):
+    store = prepare(configure(), Bars())
+    folder = next(store.folder.glob("train/por-en.*"))
+    meta = json.loads((folder / "meta.json").read_text())
+    (folder / "meta.json").write_text(json.dumps({**meta, "files": {}}))
+    (folder / "source.ids").unlink()
+    with pytest.raises(DamagedError, match="not what belongs to this store; run `evenglot prepare` again"):
+        open_store(store.folder)
+
+
+def test_a_store_that_was_copied_without_hidden_files_is_one(configure, corpus):
+    before = content_of(prepare(configure(), Bars()).folder)
+    (corpus / "store" / ".lock").unlink()
+    prepare(configure(), Bars())
+    assert content_of(corpus / "store") == before
+
+
+def test_of_one_direction_the_english_side_is_the_shared_one(configure):
+    for direction, sides in (("glg-en", ("source", "target")), ("en-glg", ("target", "source"))):
+        sizes = ("vocabulary.size_shared=60", "vocabulary.size_other=90")
+        store = prepare(configure(f"data.directions=[{direction}]", f"store.folder={direction}", *sizes), Bars())
+        other, english = (store.manifest["vocabulary"]["asked"][side] for side in sides)
+        assert (other, english) == (90, 60)
+
+
+def test_a_vocabulary_that_the_text_cannot_fill_is_said(configure):
+    store = prepare(configure("vocabulary.size_other=5000"), Bars())
+    (said,) = [warning for warning in store.warnings if warning.startswith("source vocabulary")]
+    assert said.endswith("as the text offers no more; 5,000 were asked for")
+
+
 def break_corpus(corpus, kind):
     path = corpus / "train.glg-en.glg.gz"
     text = gzip.decompress(path.read_bytes())
@@ -207,6 +239,15 @@ def break_corpus(corpus, kind):
 
 
 BROKEN = ["cut gz", "not gz", "0 bytes", "random bytes", "invalid UTF-8", "one line less", "one huge line", "no text"]
+
+
+def test_bad_text_leaves_nothing_in_a_folder_that_is_a_link(configure, corpus, tmp_path):
+    (corpus / "scratch").mkdir()
+    (corpus / "store").symlink_to(corpus / "scratch")
+    break_corpus(corpus, "one line less")
+    with pytest.raises(CorpusError, match=r"train\.glg-en.*lines"):
+        prepare(configure(), Bars())
+    assert list((corpus / "store").iterdir()) == []
 
 
 @pytest.mark.parametrize("kind", BROKEN)
@@ -271,10 +312,10 @@ def test_lines_that_are_not_utf8_are_dropped_only_while_the_configuration_says_s
     store = prepare(configure("data.invalid_utf8=drop", "store.valid_cap=15"), Bars())
     assert store.sizes["por-en"] == 299
     assert (len(store.corpus("por-en", "valid")), len(store.corpus("por-en", "valid_full"))) == (15, 20)
-    with pytest.raises(CorpusError, match="not UTF-8"):
+    with pytest.raises(CorpusError, match="not UTF-8.*; convert the file, or set data.invalid_utf8: drop"):
         prepare(configure("store.valid_cap=15"), Bars())
     spoil(corpus / "test.por-en.por.gz", 3)
-    with pytest.raises(CorpusError, match=r"test\.por-en\.por\.gz:4: not UTF-8"):
+    with pytest.raises(CorpusError, match=r"test\.por-en\.por\.gz:4: not UTF-8.*; convert the file: of a test set"):
         prepare(configure("data.invalid_utf8=drop"), Bars())
 
 

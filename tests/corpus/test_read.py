@@ -69,6 +69,9 @@ def test_missing_files_folders_and_endless_lines_are_refused(tmp_path):
     endless = write(tmp_path, "x.txt", b"short\n" + b"x" * (3 * read.LONGEST_LINE))
     with pytest.raises(CorpusError, match=r"x\.txt:2: a line of more than 1,048,576 bytes; is this text\?"):
         list(read_lines(endless))
+    at_once = write(tmp_path, "y.txt", b"x" * (read.LONGEST_LINE + 1) + b"\nshort\n")
+    with pytest.raises(CorpusError, match=r"y\.txt:1: a line of more than"):
+        list(read_lines(at_once))
 
 
 def pair_of_files(folder, source, target):
@@ -87,8 +90,8 @@ def test_unequal_files_are_refused_with_both_counts(tmp_path, source, target, co
 def test_invalid_utf8_is_an_error_with_file_and_line_or_dropped(tmp_path):
     files = pair_of_files(tmp_path, b"one\ntwo\nthree\n", b"eins\nzw\xffi\n drei \n")
     assert list(read_pairs(*files)) == [("one", "eins"), None, ("three", "drei")]
-    with pytest.raises(CorpusError, match=r"b\.txt:2: not UTF-8 \(byte 0xff at 2\); .*invalid_utf8: drop"):
-        list(reject_invalid(read_pairs(*files), *files))
+    with pytest.raises(CorpusError, match=r"b\.txt:2: not UTF-8 \(byte 0xff at 2\); do this"):
+        list(reject_invalid(read_pairs(*files), *files, "do this"))
 
 
 def test_tsv_columns_by_number_or_header(tmp_path):
@@ -102,7 +105,7 @@ def test_tsv_columns_by_number_or_header(tmp_path):
     invalid = write(tmp_path, "y.txt", b"en\tpt\n\xff\tb\n")
     sides = TextFile(invalid, "en"), TextFile(invalid, "pt")
     with pytest.raises(CorpusError, match=r"y\.txt:2: not UTF-8"):
-        list(reject_invalid(read_pairs(*sides), *sides))
+        list(reject_invalid(read_pairs(*sides), *sides, "do this"))
 
 
 def test_what_is_read_from_disk_is_told(tmp_path):

@@ -118,6 +118,7 @@ def test_faults_are_told_and_leave_nothing(tmp_path: Path) -> None:
         ({"tur": {"train": good, "test": unequal}}, "cannot be parallel"),
         ({"tur": {"train": good, "test": invalid}}, r"invalid\.xx:2: not UTF-8"),
         ({"tur": {"train": good[0]}}, "must be a .tsv"),
+        ({"tur": {"train": (tmp_path / "both.tsv", good[1])}}, "give it alone, not as one of two files"),
         ({"tur": {"train": (tmp_path / "a.tgz", good[1])}}, "unpack it first"),
         ({"tur": {"train": (tmp_path / "nowhere", good[1])}}, "nowhere: cannot be read: no such file"),
         ({"tur": {"dev": good}}, "'dev' is not a split"),
