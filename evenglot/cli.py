@@ -103,6 +103,38 @@ def prepare(config: ConfigFile, overrides: Overrides = None) -> None:
 
 
 @app.command()
+def simulate(
+    config: ConfigFile,
+    overrides: Overrides = None,
+    intervals: Annotated[int, typer.Option(min=1, help="How many times the mixture is chosen.")] = 20,
+    figures: Annotated[Path | None, typer.Option(metavar="DIR", help="Also draw mixtures and losses here.")] = None,
+) -> None:
+    """A dry run of the strategy on the sizes of the prepared data and losses that are made up; nothing is trained."""
+    from evenglot.config import load_config
+    from evenglot.directions import sum_by_group
+    from evenglot.report.simulation import dry_run
+    from evenglot.training.run import open_prepared
+
+    read = load_config(config, overrides or (), check_files=False)
+    store = open_prepared(read)
+    groups = read.data.groups
+    done = dry_run(read, sum_by_group(store.sizes, groups), sum_by_group(store.target_tokens, groups), intervals)
+    console = Console()
+    console.print(done.table)
+    console.print(
+        "least, last, most: shares over time; tau: passes with a temperature instead. Every interval is as long as the "
+        "data. The losses are made up (each group learns by what is shown of it, and a little by what is shown of "
+        "others): read the shapes, not the numbers.",
+        highlight=False,
+    )
+    if figures is not None:
+        from evenglot.report.figures import draw_history
+
+        for file in draw_history(done.history, figures):
+            console.print(f"Figure: {file}", highlight=False, soft_wrap=True, markup=False)
+
+
+@app.command()
 def train(
     config: ConfigFile,
     out: Annotated[

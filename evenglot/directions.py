@@ -87,6 +87,14 @@ def shape(directions: Iterable[Direction]) -> Shape:
     return "one-to-many" if len(sources) == 1 else "many-to-many"
 
 
+def sum_by_group(amounts: Mapping[str, int], groups: Mapping[str, str]) -> dict[str, int]:
+    """What the directions of each group have together."""
+    sums = dict.fromkeys(groups.values(), 0)
+    for name, group in groups.items():
+        sums[group] += amounts[name]
+    return sums
+
+
 def shares_by_direction(
     shares: Mapping[str, float], groups: Mapping[str, str], sizes: Mapping[str, float]
 ) -> dict[str, float]:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from evenglot.balance.balancer import Signal
 from evenglot.config import BalanceSettings, Config
+from evenglot.directions import sum_by_group
 from evenglot.files import lock
 from evenglot.progress import Bars
 from evenglot.training.loop import Training
@@ -44,11 +45,7 @@ def _train(config: Config, balance: BalanceSettings, run: Run, mine: Processes, 
     store = open_prepared(config, verify=mine.is_first)
     refuse_long_sentences(config, store)
     groups = config.data.groups
-    sizes, tokens = (dict.fromkeys(groups.values(), 0) for _ in range(2))
-    for name, group in groups.items():
-        sizes[group] += store.sizes[name]
-        tokens[group] += store.target_tokens[name]
-    balancer = balance.create(sizes, tokens)
+    balancer = balance.create(sum_by_group(store.sizes, groups), sum_by_group(store.target_tokens, groups))
     refuse_without_validation(balancer, store)
     refuse_other_baseline(balance, balancer.signal, config.train.label_smoothing)
     _check_folder(run, config, resume)

@@ -5,7 +5,7 @@ The same input gives the same bytes; text in an SVG stays text; colours can be t
 
 from evenglot.report.figures.canvas import Format, NoMatplotlibError
 from evenglot.report.figures.comparisons import draw_comparison
-from evenglot.report.figures.draw import draw_figures
+from evenglot.report.figures.draw import draw_figures, draw_history
 from evenglot.report.figures.runs import draw_run
 from evenglot.report.figures.simplex import draw_simplex
 
@@ -14,6 +14,7 @@ __all__ = [
     "NoMatplotlibError",
     "draw_comparison",
     "draw_figures",
+    "draw_history",
     "draw_run",
     "draw_simplex",
 ]

@@ -12,7 +12,7 @@ from evenglot.report.figures.canvas import Format
 from evenglot.report.figures.comparisons import draw_comparison
 from evenglot.report.figures.runs import draw_run
 from evenglot.report.figures.simplex import draw_course
-from evenglot.report.history import history
+from evenglot.report.history import History, history
 from evenglot.training.log import read_log
 
 if TYPE_CHECKING:
@@ -25,13 +25,18 @@ def draw_figures(
     """Pictures of each run, in a folder of its own if there are several, and of their comparison; returns the files."""
     written = []
     for subfolder, (_, run) in zip(_subfolders(runs), runs, strict=True):
-        told = history(read_log(run.log_file))
-        written += draw_run(told, Path(folder) / subfolder, format)
-        if told.mixture and len(told.names) > 2:
-            written.append(Path(folder) / subfolder / f"simplex.{format}")
-            draw_course(told, written[-1])
+        written += draw_history(history(read_log(run.log_file)), Path(folder) / subfolder, format)
     if comparison is not None:
         written += draw_comparison(comparison, folder, format)
+    return written
+
+
+def draw_history(told: History, folder: Path, format: Format = "svg") -> list[Path]:
+    """Pictures of one run; returns the files."""
+    written = draw_run(told, folder, format)
+    if told.mixture and len(told.names) > 2:
+        written.append(folder / f"simplex.{format}")
+        draw_course(told, written[-1])
     return written
 
 

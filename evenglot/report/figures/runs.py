@@ -99,12 +99,13 @@ def _draw(history: History, panels: Sequence[Panel], path: Path) -> None:
             axis.set_ylabel(panel.label)
             grey = f"; grey: the other {len(history.names) - len(named)}" if len(named) < len(history.names) else ""
             intervals = [step for step in history.interval_starts if 0 < step < end]
-            if 0 < len(intervals) <= MARKED_INTERVALS:
+            unit = history.about.get("unit", "updates")
+            if unit == "updates" and 0 < len(intervals) <= MARKED_INTERVALS:
                 for step in intervals:
                     axis.axvline(step, color=LIGHT_GREY, linewidth=0.8, zorder=0)
                 axis.set_xlabel(f"updates (vertical lines: intervals{grey})")
             else:
-                axis.set_xlabel("updates" + (f" ({grey[2:]})" if grey else ""))
+                axis.set_xlabel(unit + (f" ({grey[2:]})" if grey else ""))
         ends = [_lines(axis, panel, history.names, colour, end) for axis, panel in zip(axes, panels, strict=True)]
         settle(figure)
         for axis, heights in zip(axes, ends, strict=True):
