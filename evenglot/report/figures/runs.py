@@ -95,6 +95,7 @@ def _draw(history: History, panels: Sequence[Panel], path: Path) -> None:
         for axis, panel in zip(axes, panels, strict=True):
             axis.set_title(panel.title)
             axis.set_xlim(0, end)
+            axis.xaxis.get_major_locator().set_params(integer=True)
             axis.xaxis.set_major_formatter(lambda step, _: f"{step:,.0f}")
             axis.set_ylabel(panel.label)
             grey = f"; grey: the other {len(history.names) - len(named)}" if len(named) < len(history.names) else ""
