@@ -1,7 +1,8 @@
 """Tables of docs/results.md from the kept results, beside the paper's numbers: python -m experiments.tables
 
 It rewrites what stands between `<!-- NAME -->` and `<!-- end -->`, NAME being a grid file of an experiment
-(related/table-a-any-en), or `related/lengths-any-en`: validation on the way.
+(related/table-a-any-en), or `related/lengths-any-en`: validation on the way; `related/noise-any-en`: what the mixtures
+of chi-IBR follow.
 """
 
 from __future__ import annotations
@@ -13,9 +14,11 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+import numpy as np
+
 from evenglot import yaml12
 from evenglot.evaluation.compare import compare
-from evenglot.evaluation.results import read_result
+from evenglot.evaluation.results import Result, read_result
 from evenglot.report.history import History, history
 from evenglot.training.log import read_log
 from evenglot.training.run import Run
@@ -23,6 +26,7 @@ from evenglot.training.run import Run
 HERE = Path(__file__).parent
 PAGE = HERE.parent / "docs" / "results.md"
 BLOCK = re.compile(r"(?P<open><!-- (?P<name>\S+/\S+) -->\n).*?(?P<close>\n<!-- end -->)", re.DOTALL)
+SEEDS = 3  # that a claim needs
 LENGTHS = (1000, 2000, 3000)
 
 # What the paper's tables call our rows, and what they are compared to there.
@@ -63,6 +67,8 @@ def _table(name: str) -> str:
     direction = "-".join(table.split("-")[-2:])
     if table.startswith("lengths-"):
         return _markdown(*_lengths(HERE / folder, direction))
+    if table.startswith("noise-"):
+        return _markdown(*_noise(HERE / folder, direction))
     content, _ = yaml12.parse((HERE / folder / f"{table}.yaml").read_text(encoding="utf-8"))
     return _markdown(*_beside_the_paper(HERE / folder, table, direction, list(content["strategies"])))
 
@@ -71,17 +77,21 @@ def _beside_the_paper(
     folder: Path, table: str, direction: str, strategies: Sequence[str]
 ) -> tuple[list[str], list[list[str]]]:
     """Differences to ERM with their intervals."""
-    found = {name: runs for name in strategies if (runs := _runs(folder, direction, name))}
-    results = [read_result(run, name, "test") for name, runs in found.items() for run in runs]
-    comparison: dict[str, Any] = compare(results, "erm", "test", print).as_json()
-    largest, smallest = next(iter(comparison["directions"])), list(comparison["directions"])[-1]
+    results = {
+        name: [read_result(run, name, "test") for run in runs]
+        for name in strategies
+        if (runs := _runs(folder, direction, name))
+    }
+    compared = {name: _against_same_seeds(results["erm"], rows) for name, rows in results.items()}
+    directions = list(compared["erm"]["directions"])
+    largest, smallest = directions[0], directions[-1]
     paper = _paper(table, direction)
     heading = ["", "seeds", "chrF++", "smaller four", "larger four", "worst", "BLEU", "loss/character"]
     heading += [f"passes {_language(smallest)} / {_language(largest)}"]
     heading += [f"paper, BLEU ({paper['where']})"] if paper else []
     rows = []
-    for row in comparison["rows"]:
-        name = row["name"]
+    for name, comparison in compared.items():
+        row = next(row for row in comparison["rows"] if row["name"] == name)
         cells = [name, str(len(row["seeds"]))]
         if name == "erm":
             scores = row["scores"]
@@ -91,13 +101,22 @@ def _beside_the_paper(
         else:
             found_by = row["difference"]
             groups = ("mean", "low_resource", "high_resource", "worst")
-            cells += [_difference(found_by["chrf"][group], 1) for group in groups]
-            cells += [_difference(found_by["bleu"]["mean"], 1), _difference(found_by["loss"]["mean"], 3)]
+            shown = [(found_by["chrf"][group], 1) for group in groups]
+            shown += [(found_by["bleu"]["mean"], 1), (found_by["loss"]["mean"], 3)]
+            cells += [_difference(each, digits, loud=len(row["seeds"]) >= SEEDS) for each, digits in shown]
         cells.append(f"{row['passes'][smallest]:.1f} / {row['passes'][largest]:.1f}")
         if paper:
             cells.append(_paper_cell(paper, name))
         rows.append(cells)
     return heading, rows
+
+
+def _against_same_seeds(reference: Sequence[Result], rows: Sequence[Result]) -> dict[str, Any]:
+    """A row with fewer seeds than the reference is compared with those runs that share its initialisation and order."""
+    seeds = {result.seed for result in rows}
+    same = [result for result in reference if result.seed in seeds]
+    found: dict[str, Any] = compare(same if rows is reference else [*same, *rows], "erm", "test", print).as_json()
+    return found
 
 
 def _lengths(folder: Path, direction: str) -> tuple[list[str], list[list[str]]]:
@@ -114,6 +133,56 @@ def _lengths(folder: Path, direction: str) -> tuple[list[str], list[list[str]]]:
                 cells.append(" / ".join(f"{mean:.{digits}f}" for mean in means) if pairs else "–")
         rows.append(cells)
     return heading, rows
+
+
+def _noise(folder: Path, direction: str) -> tuple[list[str], list[list[str]]]:
+    """Of runs of chi-IBR, in the second half of their intervals: how much of what the mixture answers is noise?
+
+    Noise is what excesses do from one interval to the next beyond a straight line: the mean square of second
+    differences, which have six times the variance of one value. It is set beside the variance over languages (weighted
+    by p) that the best response answers to.
+    """
+    heading = [
+        "",
+        "seeds",
+        "intervals",
+        "noise, smaller four",
+        "larger four",
+        "noise in what q answers",
+        "q / p, smaller four",
+    ]
+    rows = []
+    for strategy in sorted(path.name for path in (folder / "results" / direction).iterdir()):
+        told = [history(read_log(run.log_file)) for run in _runs(folder, direction, strategy)]
+        told = [each for each in told if each.about["strategy"] == "chi-ibr" and len(each.running_losses.steps) > 8]
+        if told:
+            means = np.mean([_noise_of(each) for each in told], axis=0)
+            cells = [
+                f"{means[0]:.0f}",
+                f"{means[1]:.2f}",
+                f"{means[2]:.2f}",
+                f"{100 * means[3]:.0f} %",
+                f"{means[4]:.2f}",
+            ]
+            rows.append([strategy, str(len(told)), *cells])
+    return heading, rows
+
+
+def _noise_of(told: History) -> list[float]:
+    """Intervals, noise of smaller and of larger corpora, its part in the variance, how often the smaller are shown."""
+    names = told.names
+    losses = np.array([told.running_losses.values[name] for name in names], dtype=float)
+    excess = losses - np.array([[told.baseline.get(name, 0.0)] for name in names])
+    excess = excess[:, excess.shape[1] // 2 :]
+    p = np.array([told.p[name] for name in names])
+    noise = (np.diff(excess, 2) ** 2).mean(axis=1) / 6
+    answered = (p[:, None] * (excess - p @ excess) ** 2).sum(axis=0).mean()
+    shares = np.array([told.mixture.values[name] for name in names], dtype=float)
+    half = len(names) // 2
+    ratio = (shares[:, shares.shape[1] // 2 :].mean(axis=1) / p)[half:].mean()
+    deviation = np.sqrt(noise)
+    part = (p * (1 - p) * noise).sum() / answered
+    return [losses.shape[1], deviation[half:].mean(), deviation[:half].mean(), part, ratio]
 
 
 def _losses_at(told: History, at: int) -> tuple[float, float] | None:
@@ -167,11 +236,11 @@ def _paper_cell(paper: Mapping[str, Any], name: str) -> str:
     return _signed(paper[name] - paper["erm"], 2) if name in paper else "–"
 
 
-def _difference(found: Mapping[str, Any], digits: int) -> str:
-    """With its interval; bold where that excludes 0."""
+def _difference(found: Mapping[str, Any], digits: int, *, loud: bool) -> str:
+    """With its interval; bold, if a claim may rest on it, where that excludes 0."""
     low, high = found["interval"]
     text = f"{_signed(found['difference'], digits)} [{_signed(low, digits)}, {_signed(high, digits)}]"
-    return f"**{text}**" if low > 0 or high < 0 else text
+    return f"**{text}**" if loud and (low > 0 or high < 0) else text
 
 
 def _language(direction: str) -> str:
