@@ -17,6 +17,7 @@ from evenglot.batches.draw import interval_counts, released_interval_counts
 from evenglot.config import Config
 from evenglot.corpus.clean import REASONS, Scan
 from evenglot.corpus.survey import Surroundings, read_surroundings, rules_of, scan_training
+from evenglot.directions import sum_by_group
 from evenglot.progress import Bars
 from evenglot.robust.validate import Vector
 
@@ -57,9 +58,14 @@ class Check:
         """Estimated target tokens of one pass over the data."""
         return sum(row.target_tokens for row in self.rows)
 
+    @property
+    def epoch_seconds(self) -> float:
+        """What that takes, about, with a tiny model on one CPU core."""
+        return self.epoch_tokens / TOKENS_PER_SECOND
+
     def as_json(self) -> dict[str, Any]:
         """Plain values."""
-        return {**asdict(self), "epoch_tokens": self.epoch_tokens}
+        return {**asdict(self), "epoch_tokens": self.epoch_tokens, "epoch_seconds": self.epoch_seconds}
 
 
 def check(config: Config, bars: Bars) -> Check:
@@ -94,8 +100,11 @@ def check(config: Config, bars: Bars) -> Check:
 
 
 def _held_out(around: Surroundings, name: str, split: str) -> int | None:
+    """How many pairs a validation or test set will have; a test set stays as it is, pairs with an empty side too."""
     usable = around.usable.get((name, split))
-    return None if usable is None else int(np.count_nonzero(usable))
+    if usable is None:
+        return None
+    return len(usable) if split == "test" else int(np.count_nonzero(usable))
 
 
 def _estimate_tokens(scan: Scan, kept: int) -> tuple[int, int]:
@@ -107,10 +116,7 @@ def _estimate_tokens(scan: Scan, kept: int) -> tuple[int, int]:
 
 def _passes(config: Config, kept: dict[str, int], tokens: dict[str, int]) -> dict[str, tuple[float, float | None]]:
     """Of each group: passes over its corpora in the first epoch, and the most there can be in any epoch."""
-    sizes, group_tokens = dict.fromkeys(config.data.groups.values(), 0), dict.fromkeys(config.data.groups.values(), 0)
-    for name, group in config.data.groups.items():
-        sizes[group] += kept[name]
-        group_tokens[group] += tokens[name]
+    sizes, group_tokens = (sum_by_group(each, config.data.groups) for each in (kept, tokens))
     if not any(sizes.values()):
         return dict.fromkeys(sizes, (0.0, 0.0))
     balancer = config.balance.without_baseline_file().create(sizes, group_tokens)

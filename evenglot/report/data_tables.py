@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rich.table import Table
 
-from evenglot.corpus.check import TOKENS_PER_SECOND, Check, Row
+from evenglot.corpus.check import Check, Row
 from evenglot.corpus.store import Store
 from evenglot.report.tables import table
 
@@ -48,7 +48,7 @@ def _count(number: int) -> str:
 
 def check_summary(check: Check) -> str:
     """The sizes of the task in a few lines."""
-    hours = check.epoch_tokens / TOKENS_PER_SECOND / 3600
+    hours = check.epoch_seconds / 3600
     time = f"{hours:.1f} hours" if hours >= 1 else f"{60 * hours:.0f} minutes" if hours > 1 / 60 else "under a minute"
     return (
         f"All data once are about {check.epoch_tokens / 1e6:,.2f} million target tokens (estimated from characters): "

@@ -12,6 +12,7 @@ from evenglot.balance import create
 from evenglot.config import load_config
 from evenglot.config.data import SPLITS
 from evenglot.corpus.check import check, most_passes
+from evenglot.corpus.prepare import prepare
 from evenglot.corpus.read import CorpusError
 from evenglot.progress import Bars
 from tests.corpus.conftest import sentences
@@ -72,6 +73,15 @@ def test_the_most_a_strategy_can_ask_for_is_its_own_bound():
     assert most_passes(create("cvar-pd", sizes, alpha=0.25), "a", draw) == pytest.approx(1)  # reweights
     assert most_passes(create("group-dro", sizes, apply="resample"), "a", draw) is None
     assert most_passes(create("multidds", sizes), "a", draw) is None
+
+
+def test_held_out_sets_are_counted_as_the_store_will_have_them(configure, corpus):
+    for split in ("valid", "test"):
+        rewrite(corpus / f"{split}.por-en.por.gz", lambda lines: ["", *lines[1:]])
+    row = next(row for row in check(configure(), Bars()).rows if row.direction == "por-en")
+    store = prepare(configure(), Bars())
+    assert (row.valid, row.test) == (len(store.corpus("por-en", "valid_full")), len(store.corpus("por-en", "test")))
+    assert (row.valid, row.test) == (29, 20)
 
 
 def test_warnings_say_what_to_do(configure, corpus):
