@@ -140,23 +140,8 @@ class Record:
     def doubts(self, balancer: Balancer, loader: Loader, updates: int) -> None:
         """What looks like a mistake, but may be meant."""
         train, batches = self.config.train, self.config.batches.micro_batches
-        intervals = updates / len(loader)
-        if isinstance(balancer, LossDriven) and balancer.cadence == "interval" and intervals < FEW_INTERVALS:
-            pairs = round(sum(loader.interval.counts.values()) * intervals / (2 * FEW_INTERVALS))
-            self._warn(
-                "intervals",
-                0,
-                f"the mixture is set {math.ceil(intervals)} times in this run, too seldom to balance anything; with "
-                f"batches.epoch_size: {max(pairs, 1)} it would be {2 * FEW_INTERVALS} times",
-            )
-        planned = balancer.caps.intervals if isinstance(balancer, LossDriven) and balancer.caps.max_passes else None
-        if planned is not None and planned < math.floor(intervals):
-            self._warn(
-                "max_passes",
-                0,
-                f"balance.intervals is {planned}, but this run has about {round(intervals)}: max_passes will be used "
-                "up long before its end, and corpora are then shown in proportion to their sizes",
-            )
+        if isinstance(balancer, LossDriven):
+            self._doubt_rounds(balancer, loader, updates / len(loader))
         if train.warmup >= train.updates:
             self._warn("warmup", 0, f"train.warmup ({train.warmup}) is as long as the whole run; the rate never peaks")
         if self.processes.world > batches:
@@ -165,6 +150,24 @@ class Record:
                 0,
                 f"{self.processes.world} processes share {batches} batches an update: some have nothing to do; raise "
                 "batches.tokens_per_update or lower tokens_per_batch",
+            )
+
+    def _doubt_rounds(self, balancer: LossDriven, loader: Loader, intervals: float) -> None:
+        """Is the run long enough for a game, and no longer than was planned?"""
+        if balancer.cadence == "interval" and intervals < FEW_INTERVALS:
+            pairs = max(1, round(sum(loader.interval.counts.values()) * intervals / (2 * FEW_INTERVALS)))
+            better = f"with batches.epoch_size: {pairs} it would be {2 * FEW_INTERVALS} times"
+            if self.config.draw_options["rule"] == "released":  # it has a length of its own
+                better = "train longer"
+            times = f"the mixture is set {math.ceil(intervals)} times in this run"
+            self._warn("intervals", 0, f"{times}, too seldom to balance anything; {better}")
+        planned = balancer.caps.intervals
+        if balancer.caps.max_passes is not None and planned is not None and planned < math.floor(intervals):
+            self._warn(
+                "max_passes",
+                0,
+                f"balance.intervals is {planned}, but this run has about {round(intervals)}: max_passes will be used "
+                "up long before its end, and corpora are then shown in proportion to their sizes",
             )
 
     def interval(self, at: Position, loader: Loader, q: Mapping[str, float]) -> None:
