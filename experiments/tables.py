@@ -80,7 +80,7 @@ def _beside_the_paper(
     results = {
         name: [read_result(run, name, "test") for run in runs]
         for name in strategies
-        if (runs := _runs(folder, direction, name))
+        if (runs := runs_of(folder, direction, name))
     }
     compared = {name: _against_same_seeds(results["erm"], rows) for name, rows in results.items()}
     directions = list(compared["erm"]["directions"])
@@ -124,7 +124,7 @@ def _lengths(folder: Path, direction: str) -> tuple[list[str], list[list[str]]]:
     heading = ["", "seeds", *(f"loss at {at:,}" for at in LENGTHS), *(f"chrF++ at {at:,}" for at in LENGTHS)]
     rows = []
     for strategy in sorted(path.name for path in (folder / "results" / direction).iterdir()):
-        told = [history(read_log(run.log_file)) for run in _runs(folder, direction, strategy)]
+        told = [history(read_log(run.log_file)) for run in runs_of(folder, direction, strategy)]
         cells = [strategy, str(len(told))]
         for digits, halves in ((3, _losses_at), (1, _chrf_at)):
             for at in LENGTHS:
@@ -153,7 +153,7 @@ def _noise(folder: Path, direction: str) -> tuple[list[str], list[list[str]]]:
     ]
     rows = []
     for strategy in sorted(path.name for path in (folder / "results" / direction).iterdir()):
-        told = [history(read_log(run.log_file)) for run in _runs(folder, direction, strategy)]
+        told = [history(read_log(run.log_file)) for run in runs_of(folder, direction, strategy)]
         told = [each for each in told if each.about["strategy"] == "chi-ibr" and len(each.running_losses.steps) > 8]
         if told:
             means = np.mean([_noise_of(each) for each in told], axis=0)
@@ -202,7 +202,7 @@ def _halves(steps: Sequence[int], values: Mapping[str, Sequence[float | None]], 
     return fmean(found[half:]), fmean(found[:half])
 
 
-def _runs(folder: Path, direction: str, strategy: str) -> list[Run]:
+def runs_of(folder: Path, direction: str, strategy: str) -> list[Run]:
     """The finished ones."""
     return [Run(path.parent) for path in sorted((folder / "results" / direction / strategy).glob("seed-*/scores.json"))]
 

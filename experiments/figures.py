@@ -1,0 +1,40 @@
+"""Pictures of the kept results: python -m experiments.figures. They go to `figures/` of each experiment."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from evenglot.evaluation.compare import compare
+from evenglot.evaluation.results import read_result
+from evenglot.report.figures import draw_comparison, draw_history
+from evenglot.report.history import history
+from evenglot.training.log import read_log
+from experiments.tables import HERE, SEEDS, runs_of
+
+STORIES = {"related": "chi-R5"}  # the strategy whose course is drawn: mixture and losses over time
+
+
+def main() -> None:
+    """Draw those rows of every experiment that have seeds enough."""
+    for experiment, strategy in STORIES.items():
+        for results in sorted((HERE / experiment / "results").iterdir()):
+            _draw(HERE / experiment, results.name, strategy)
+
+
+def _draw(experiment: Path, direction: str, strategy: str) -> None:
+    folder = experiment / "figures" / direction
+    shutil.rmtree(folder, ignore_errors=True)
+    rows = {
+        path.name: runs_of(experiment, direction, path.name) for path in (experiment / "results" / direction).iterdir()
+    }
+    whole = {name: runs for name, runs in sorted(rows.items()) if len(runs) >= SEEDS}
+    if len(whole) > 1:
+        results = [read_result(run, name, "test") for name, runs in whole.items() for run in runs]
+        draw_comparison(compare(results, "erm", "test", print).as_json(), folder)
+    if rows.get(strategy):
+        draw_history(history(read_log(rows[strategy][0].log_file)), folder / strategy)
+
+
+if __name__ == "__main__":
+    main()
