@@ -64,7 +64,10 @@ def prepare(config: Config, bars: Bars) -> Store:
 def _remove(root: Path) -> None:
     """Delete a folder and all in it; of one that is a link to another place, only what is in it."""
     for path in root.iterdir():
-        shutil.rmtree(path) if path.is_dir() else path.unlink()
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
     if not root.is_symlink():
         root.rmdir()
 
