@@ -16,7 +16,7 @@ from evenglot.balance.examples import FastDRO
 from evenglot.balance.gradient import MultiDDS
 from evenglot.balance.groups import Groups, Unit
 from evenglot.balance.loss_driven import Caps, LossDriven
-from evenglot.balance.losses import EMA, Estimator, IntervalMean, LatestBatch, Start
+from evenglot.balance.losses import EMA, Estimator, IntervalMean, LatestBatch, Start, TokenEMA
 from evenglot.balance.primal_dual import ExponentiatedGradient, ProjectedGradient
 from evenglot.balance.released import ReleasedResponse
 from evenglot.balance.static import MixtureSpec, Schedule, mixture_of, temperature, unimax
@@ -24,6 +24,8 @@ from evenglot.robust.validate import Vector
 from evenglot.wording import did_you_mean
 
 Apply = Literal["resample", "reweight"]
+IntervalEstimator = Literal["ema", "token-ema", "interval-mean"]
+StepEstimator = Literal["latest", "ema", "token-ema"]
 
 
 @dataclass(frozen=True)
@@ -133,7 +135,7 @@ def chi_ibr(
     floor: float | None = None,
     center: MixtureSpec = "data",
     baseline: Baseline = None,
-    estimator: str | None = None,
+    estimator: IntervalEstimator | None = None,
     ema: float = 0.1,
     start: Start | None = None,
     reset: bool | None = None,
@@ -181,7 +183,7 @@ def cvar_ibr(
     floor: float = 0.0,
     center: MixtureSpec = "data",
     baseline: Baseline = None,
-    estimator: str | None = None,
+    estimator: IntervalEstimator | None = None,
     ema: float = 0.1,
     start: Start = "first",
     reset: bool | None = None,
@@ -228,11 +230,11 @@ def _estimator(
         name = "interval-mean" if signal == "valid" else "ema"
     if name == "ema":
         return EMA(size, ema, start, preset_reset if reset is None else reset)
-    if name == "interval-mean":
-        if reset:
-            raise ValueError("reset: a mean of the interval begins anew by itself; leave this out")
-        return IntervalMean(size)
-    raise ValueError(f"estimator: expected 'ema' or 'interval-mean', got {name!r}")
+    if name not in ("token-ema", "interval-mean"):
+        raise ValueError(f"estimator: expected 'ema', 'token-ema' or 'interval-mean', got {name!r}")
+    if reset:
+        raise ValueError(f"reset: goes with the estimator 'ema' only, not with {name!r}; leave this out")
+    return TokenEMA(size, ema) if name == "token-ema" else IntervalMean(size)
 
 
 # -------------------------------------------------------------------------------------------- primal-dual
@@ -245,12 +247,13 @@ def group_dro(
     smoothing: float | None = None,
     start: MixtureSpec = "uniform",
     baseline: Baseline = None,
+    estimator: StepEstimator = "latest",
     ema: float = 0.1,
     apply: Apply = "reweight",
 ) -> Balancer:
     """After every step, exponentiated gradient over the whole simplex; `smoothing` for the CTC-DRO variant."""
     rule = ExponentiatedGradient(mixture_of(start, groups, "start"), step, smoothing)
-    return _every_step(groups, rule, LatestBatch(len(groups.names), ema), baseline, apply)
+    return _every_step(groups, rule, _step_estimator(groups, estimator, ema), baseline, apply)
 
 
 def chi_pd(
@@ -261,12 +264,13 @@ def chi_pd(
     floor: float = 0.0,
     center: MixtureSpec = "data",
     baseline: Baseline = None,
+    estimator: StepEstimator = "latest",
     ema: float = 0.1,
     apply: Apply = "reweight",
 ) -> Balancer:
     """After every step, projected gradient on the chi-square ball."""
     rule = ProjectedGradient(mixture_of(center, groups, "center"), rho, step, floor)
-    return _every_step(groups, rule, LatestBatch(len(groups.names), ema), baseline, apply)
+    return _every_step(groups, rule, _step_estimator(groups, estimator, ema), baseline, apply)
 
 
 def cvar_pd(
@@ -275,12 +279,23 @@ def cvar_pd(
     alpha: float = 0.5,
     floor: float = 0.0,
     baseline: Baseline = None,
+    estimator: StepEstimator = "ema",
     ema: float = 0.1,
     apply: Apply = "reweight",
 ) -> Balancer:
     """After every step, the CVaR best response to running losses: the paper's hybrid."""
     rule = CVaRResponse(groups.p, alpha, floor)
-    return _every_step(groups, rule, EMA(len(groups.names), ema, "first"), baseline, apply)
+    return _every_step(groups, rule, _step_estimator(groups, estimator, ema), baseline, apply)
+
+
+def _step_estimator(groups: Groups, name: str, ema: float) -> Estimator:
+    """What a rule goes by that answers every step: the latest batch, or a moving average."""
+    size = len(groups.names)
+    if name == "token-ema":
+        return TokenEMA(size, ema)
+    if name not in ("latest", "ema"):
+        raise ValueError(f"estimator: expected 'latest', 'ema' or 'token-ema', got {name!r}")
+    return LatestBatch(size, ema) if name == "latest" else EMA(size, ema)
 
 
 def _every_step(groups: Groups, rule: Rule, estimator: Estimator, baseline: Baseline, apply: Apply) -> Balancer:

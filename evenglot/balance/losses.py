@@ -103,6 +103,43 @@ class LatestBatch(EMA):
         return {**super().arrays(), "latest": self._latest}
 
 
+class TokenEMA:
+    """Exponential means of a group's sums and of its counts, one divided by the other: all tokens count alike.
+
+    Batches hold sentences of like length, and a loss depends on length. A mean of batch means weighs a batch with one
+    sentence of a group as much as one with fifty, and can be off by more than the excesses it is to measure; unless an
+    update has many batches, whose lengths differ. Both means begin at 0, which cancels.
+    """
+
+    def __init__(self, size: int, weight: float = 0.1) -> None:
+        self.weight = number(weight, "ema", 0, 1, above=True)
+        self._sum = np.zeros(size)
+        self._count = np.zeros(size)
+
+    @property
+    def losses(self) -> Vector:
+        """The current ratios."""
+        return np.divide(self._sum, self._count, out=np.zeros_like(self._sum), where=self.seen)
+
+    @property
+    def seen(self) -> NDArray[np.bool_]:
+        """Groups observed since the start."""
+        return self._count > 0
+
+    def observe(self, sums: Vector, counts: Vector) -> None:
+        """Move both means of every group present; the others keep theirs, however long they are away."""
+        present = counts > 0
+        self._sum[present] += self.weight * (sums - self._sum)[present]
+        self._count[present] += self.weight * (counts - self._count)[present]
+
+    def end_interval(self) -> None:
+        """Nothing is forgotten."""
+
+    def arrays(self) -> dict[str, Vector]:
+        """Both means."""
+        return {"sum": self._sum, "count": self._count}
+
+
 class IntervalMean:
     """Mean loss over the interval, sum of sums / sum of counts: the estimate with the least noise.
 

@@ -12,6 +12,7 @@ from typing import Any
 from evenglot import __version__
 from evenglot.balance import Balancer
 from evenglot.balance.loss_driven import LossDriven
+from evenglot.balance.losses import EMA
 from evenglot.batches.draw import Interval
 from evenglot.batches.load import Loader
 from evenglot.config import Config
@@ -29,6 +30,7 @@ from evenglot.training.trackers import trackers
 from evenglot.training.validation import Validation
 
 VERSIONS = {"python": platform.python_version(), **{name: version(name) for name in ("torch", "sacrebleu", "numpy")}}
+FEW_BATCHES = 8  # in an update: the lengths in it are not those of the corpus
 FEW_INTERVALS = 10  # a game of fewer rounds is none
 OVERFIT = 1.03  # a validation loss so much above its lowest, while training loss falls, is worth a warning
 
@@ -142,6 +144,7 @@ class Record:
         train, batches = self.config.train, self.config.batches.micro_batches
         if isinstance(balancer, LossDriven):
             self._doubt_rounds(balancer, loader, updates / len(loader))
+            self._doubt_losses(balancer, batches)
         if train.warmup >= train.updates:
             self._warn("warmup", 0, f"train.warmup ({train.warmup}) is as long as the whole run; the rate never peaks")
         if self.processes.world > batches:
@@ -168,6 +171,17 @@ class Record:
                 0,
                 f"balance.intervals is {planned}, but this run has about {round(intervals)}: max_passes will be used "
                 "up long before its end, and corpora are then shown in proportion to their sizes",
+            )
+
+    def _doubt_losses(self, balancer: LossDriven, batches: int) -> None:
+        """Do the losses that the mixture answers tell of languages?"""
+        if isinstance(balancer.estimator, EMA) and balancer.signal.split == "train" and batches < FEW_BATCHES:
+            better = "interval-mean" if balancer.cadence == "interval" else "token-ema"
+            self._warn(
+                "estimator",
+                0,
+                f"batches hold sentences of like length; with {batches} an update, the mean of an update tells of "
+                f"lengths as much as of languages; set balance.estimator: {better}",
             )
 
     def interval(self, at: Position, loader: Loader, q: Mapping[str, float]) -> None:

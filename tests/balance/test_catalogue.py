@@ -27,6 +27,7 @@ CONFIGURATIONS = {
     "group-dro": ("group-dro", {"step": 0.1}),
     "group-dro smoothed": ("group-dro", {"smoothing": 0.2, "apply": "resample"}),
     "chi-pd": ("chi-pd", {"rho": 0.1, "step": 0.01}),
+    "chi-pd by tokens": ("chi-pd", {"estimator": "token-ema", "step": 0.01}),
     "cvar-pd": ("cvar-pd", {}),
     "fastdro": ("fastdro", {"rho": 0.5}),
     "multidds": ("multidds", {}),

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evenglot.balance.losses import EMA, IntervalMean, LatestBatch
+from evenglot.balance.losses import EMA, IntervalMean, LatestBatch, TokenEMA
 from tests.golden_cases import golden
 
 
@@ -51,6 +51,37 @@ def test_latest_batch_fills_absent_groups_with_their_running_mean():
     assert estimator.losses.tolist() == [6.0, 8.0]
     run(estimator, [[0, 4]], [[0, 1]])
     assert estimator.losses.tolist() == [4.5, 4.0]  # the running mean of 4, 2, 6 with weight 1/2; the batch mean
+
+
+def test_token_ema_divides_mean_sums_by_mean_counts_and_waits_for_absent_groups():
+    estimator = run(TokenEMA(2, weight=0.5), [[8, 9], [1, 0]], [[4, 3], [1, 0]])
+    assert estimator.losses.tolist() == [(8 / 2 + 1) / (4 / 2 + 1), 3.0]
+    run(estimator, [[1, 0]] * 10_000, [[1, 0]] * 10_000)
+    assert estimator.losses.tolist() == pytest.approx([1.0, 3.0])  # (1 - weight)^10,000 would be 0: 0 / 0
+    assert not TokenEMA(2).seen.any()
+
+
+@given(st.lists(st.tuples(st.floats(0.1, 10), st.integers(1, 60)), min_size=1, max_size=20), st.floats(0.05, 1))
+def test_an_average_over_tokens_lies_within_the_losses_it_is_made_of(batches, weight):
+    losses, counts = zip(*batches, strict=True)
+    found = run(TokenEMA(1, weight), [[loss * count] for loss, count in batches], [[count] for count in counts])
+    assert min(losses) - 1e-9 <= found.losses[0] <= max(losses) + 1e-9
+
+
+def test_batches_sorted_by_length_mislead_means_of_batch_means_but_not_those_of_tokens():
+    """Two groups whose loss depends on length alone; most sentences of the second are short."""
+    rng = np.random.default_rng(3)
+    estimators = [EMA(2, 0.01), TokenEMA(2, 0.01), IntervalMean(2)]
+    for _ in range(4000):
+        is_long = rng.random() < 0.5
+        counts = np.array([10.0, 10.0]) if is_long else np.array([10.0, 150.0])
+        for estimator in estimators:
+            estimator.observe(counts * (4.0 if is_long else 2.0), counts)
+    truth = [3.0, (4.0 * 10 + 2.0 * 150) / 160]
+    by_batch, by_token, by_interval = (estimator.losses for estimator in estimators)
+    assert by_token == pytest.approx(truth, abs=0.15)
+    assert by_interval == pytest.approx(truth, abs=0.05)
+    assert by_batch == pytest.approx([3.0, 3.0], abs=0.15)  # blind to how many sentences a batch has
 
 
 def test_interval_mean_weighs_tokens_and_keeps_the_last_value_of_unseen_groups():

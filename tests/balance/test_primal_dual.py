@@ -53,6 +53,14 @@ def test_cvar_pd_answers_running_losses_at_every_step():
     np.testing.assert_allclose(q, CVaR(P, 0.5).best_response([3.0, 2.0, 2.0]), atol=1e-12)
 
 
+def test_token_ema_steps_by_means_over_tokens():
+    balancer = create("group-dro", SIZES, step=0.3, estimator="token-ema", ema=0.5)
+    before = observe(balancer, {"a": 2.0, "b": 2.0, "c": 2.0})
+    balancer.observe({"a": 40.0, "b": 0.0, "c": 0.0}, {"a": 10, "b": 0, "c": 0})
+    tilted = before * np.exp(0.3 * np.array([(10 + 40) / (5 + 10), 2.0, 2.0]))
+    np.testing.assert_allclose([balancer.q[name] for name in "abc"], tilted / tilted.sum(), rtol=1e-12)
+
+
 def test_absent_groups_step_with_their_running_loss():
     step = 0.3
     balancer = create("group-dro", SIZES, step=step)
@@ -91,6 +99,7 @@ def test_whatever_is_observed_the_mixture_stays_a_distribution(strategy, batches
         ("group-dro", {"step": -1}, "step"),
         ("group-dro", {"smoothing": 0}, "smoothing"),
         ("group-dro", {"apply": "both"}, "apply"),
+        ("group-dro", {"estimator": "interval-mean"}, "estimator"),
         ("chi-pd", {"rho": -1}, "rho"),
         ("cvar-pd", {"alpha": 2}, "alpha"),
     ],

@@ -208,7 +208,7 @@ def test_options_reach_the_balancer(conf):
         ("max_upsample: 1e200", "balance: "),
         ("preset: papper", "balance.preset: expected 'recommended', 'paper', 'released-ted' or 'released-wmt'"),
         ("preset: paper", "balance.rho: this preset leaves it open"),
-        ("estimator: mean", "balance.estimator: expected 'ema' or 'interval-mean', got 'mean'"),
+        ("estimator: mean", "balance.estimator: expected 'ema', 'token-ema' or 'interval-mean', got 'mean'"),
         ("center: tau:none", "balance.center: 'tau:none'"),
         ("center: {no-en: 1}", "balance.center: nothing given for tur-en"),
         ("baseline: {no-en: 1}", "balance.baseline: no reference loss for tur-en"),

@@ -131,6 +131,15 @@ def test_a_limit_on_passes_for_a_shorter_run_is_warned_of(configure, tmp_path):
         assert any(f"balance.intervals is {planned}, but this run has about" in message for message in said) == warned
 
 
+@pytest.mark.parametrize(("strategy", "better"), [("chi-ibr", "interval-mean"), ("group-dro", "token-ema")])
+def test_means_of_updates_that_are_a_batch_or_two_are_warned_of(configure, tmp_path, strategy, better):
+    for settings, warned in (({}, True), ({"estimator": better}, False)):
+        folder = tmp_path / str(warned)
+        train(configure({"strategy": strategy, **settings}, train={"updates": 1}), folder)
+        said = [event["message"] for event in events(folder, "warning")]
+        assert any(f"set balance.estimator: {better}" in message for message in said) == warned
+
+
 def test_a_game_of_few_rounds_is_warned_of_and_the_advice_is_good(configure, tmp_path):
     train(configure({"strategy": "chi-ibr"}, train={"updates": 60}), tmp_path / "run")
     (warning,) = [event["message"] for event in events(tmp_path / "run", "warning") if "too seldom" in event["message"]]
