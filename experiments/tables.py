@@ -2,7 +2,7 @@
 
 It rewrites what stands between `<!-- NAME -->` and `<!-- end -->`, NAME being a grid file of an experiment
 (related/table-a-any-en), or `related/lengths-any-en`: validation on the way; `related/noise-any-en`: what the mixtures
-of chi-IBR follow.
+of chi-IBR follow; `related/bias-any-en`: what means of batches are off by.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ PAGE = HERE.parent / "docs" / "results.md"
 BLOCK = re.compile(r"(?P<open><!-- (?P<name>\S+/\S+) -->\n).*?(?P<close>\n<!-- end -->)", re.DOTALL)
 SEEDS = 3  # that a claim needs
 LENGTHS = (1000, 2000, 3000)
+MEANS_OF_BATCHES = "chi-R5-ema"  # the strategy that goes by them, with intervals enough
 
 # What the paper's tables call our rows, and what they are compared to there.
 METHODS = {
@@ -69,6 +70,8 @@ def _table(name: str) -> str:
         return _markdown(*_lengths(HERE / folder, direction))
     if table.startswith("noise-"):
         return _markdown(*_noise(HERE / folder, direction))
+    if table.startswith("bias-"):
+        return _markdown(*_bias(HERE / folder, direction))
     content, _ = yaml12.parse((HERE / folder / f"{table}.yaml").read_text(encoding="utf-8"))
     return _markdown(*_beside_the_paper(HERE / folder, table, direction, list(content["strategies"])))
 
@@ -183,6 +186,21 @@ def _noise_of(told: History) -> list[float]:
     deviation = np.sqrt(noise)
     part = (p * (1 - p) * noise).sum() / answered
     return [losses.shape[1], deviation[half:].mean(), deviation[:half].mean(), part, ratio]
+
+
+def _bias(folder: Path, direction: str) -> tuple[list[str], list[list[str]]]:
+    """By how much running means of batch means differ from the means of the interval, after the first third of a run."""
+    differences = []
+    for run in runs_of(folder, direction, MEANS_OF_BATCHES):
+        responses = [event for event in read_log(run.log_file) if event["event"] == "balance"]
+        for event in responses[len(responses) // 3 :]:
+            differences.append(
+                {name: event["losses"][name] - event["interval_losses"][name] for name in event["target"]}
+            )
+    names = list(differences[0])
+    columns = [np.array([each[name] for each in differences]) for name in names]
+    found = [f"{_signed(column.mean(), 2)} ± {column.std(ddof=1) / len(column) ** 0.5:.2f}" for column in columns]
+    return ["", *(_language(name) for name in names)], [[MEANS_OF_BATCHES, *found]]
 
 
 def _losses_at(told: History, at: int) -> tuple[float, float] | None:
