@@ -1,0 +1,39 @@
+"""What is achievable for every language: python -m experiments.ideal writes related/ideal-valid-token.json.
+
+For each, the lowest validation loss of the fixed mixtures that have been run, each a mean over its seeds: baselines for
+`beyond-any-en.yaml`.
+"""
+
+from __future__ import annotations
+
+from statistics import fmean
+
+from evenglot.balance.baseline import ideal, save_baseline
+from evenglot.training.log import read_log
+from evenglot.training.run import Run
+from experiments.tables import HERE, runs_of
+
+REFERENCES = ("erm", "tau-1.5", "tau-2")
+
+
+def main() -> None:
+    """Write the file."""
+    folder = HERE / "related"
+    found = [_mean([_best_validation(run) for run in runs_of(folder, "any-en", reference)]) for reference in REFERENCES]
+    save_baseline(folder / "ideal-valid-token.json", ideal(*found), split="valid", unit="token", label_smoothing=0.1)
+
+
+def _best_validation(run: Run) -> dict[str, float]:
+    """Losses at the checkpoint that was kept as the best."""
+    losses: dict[str, float] = [
+        event["loss"] for event in read_log(run.log_file) if event["event"] == "validation" and event["best"]
+    ][-1]
+    return losses
+
+
+def _mean(runs: list[dict[str, float]]) -> dict[str, float]:
+    return {name: fmean(run[name] for run in runs) for name in runs[0]}
+
+
+if __name__ == "__main__":
+    main()
