@@ -189,7 +189,7 @@ def _noise_of(told: History) -> list[float]:
 
 
 def _bias(folder: Path, direction: str) -> tuple[list[str], list[list[str]]]:
-    """By how much running means of batch means differ from the means of the interval, after the first third of a run."""
+    """By how much running means of batch means differ from means of the interval, after the first third of a run."""
     differences = []
     for run in runs_of(folder, direction, MEANS_OF_BATCHES):
         responses = [event for event in read_log(run.log_file) if event["event"] == "balance"]
