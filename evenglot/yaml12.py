@@ -90,6 +90,17 @@ _CORE: dict[str, tuple[str, Callable[[str], Any]]] = {
 }
 
 
+def dump_line(value: Any) -> str:
+    """The same in one line; unlike JSON it has whole numbers as keys, and infinity."""
+    return (
+        yaml.dump(
+            value, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=float("inf"), default_flow_style=True
+        )
+        .removesuffix("\n...\n")
+        .removesuffix("\n")
+    )
+
+
 class _Loader(yaml.SafeLoader):
     yaml_implicit_resolvers = {}  # noqa: RUF012 - PyYAML's way to say it
 
@@ -106,7 +117,7 @@ for _name, (_pattern, _) in _CORE.items():
 
 def _list(dumper: _Dumper, items: list[Any] | tuple[Any, ...]) -> yaml.Node:
     short = all(isinstance(item, str | int | float) for item in items)
-    return dumper.represent_sequence(_PREFIX + "seq", items, flow_style=short)
+    return dumper.represent_sequence(_PREFIX + "seq", items, flow_style=short or bool(dumper.default_flow_style))
 
 
 def _text(dumper: _Dumper, text: str) -> yaml.Node:

@@ -126,6 +126,14 @@ def test_what_is_dumped_is_read_back(value):
     assert value_of(yaml12.dump(value)) == value
 
 
+@example({0: ["a", float("inf")], "\u2028": None})
+@given(values)
+def test_one_line_is_enough(value):
+    line = yaml12.dump_line(value)
+    assert "\n" not in line
+    assert value_of(line) == value
+
+
 @given(st.dictionaries(st.text("abn:0o_", min_size=1), scalars | misread, max_size=5))
 def test_readers_of_version_1_1_agree(value):
     assert yaml.safe_load(yaml12.dump(value)) == value

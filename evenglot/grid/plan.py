@@ -9,7 +9,6 @@ strategies:
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Mapping
@@ -19,6 +18,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, ValidationError, model_validator
 
+from evenglot import yaml12
 from evenglot.balance.balancer import Signal
 from evenglot.config import Config, ConfigError, load_config
 from evenglot.config.errors import Faults, explain, refuse
@@ -137,12 +137,12 @@ def _job(grid: Grid, direction: str | None, strategy: str, seed: int, path: str,
     overrides = [f"seed={seed}"]
     if direction:
         overrides += [
-            f"data.directions={json.dumps(grid.directions[direction])}",
-            f"store.folder={json.dumps(os.fspath(Path(store) / direction))}",
+            f"data.directions={yaml12.dump_line(grid.directions[direction])}",
+            f"store.folder={yaml12.dump_line(os.fspath(Path(store) / direction))}",
         ]
     for section, value in settings.items():
         whole = section == "balance" or not isinstance(value, Mapping)  # options of another strategy must not remain
-        overrides += [f"{section}={json.dumps(value)}"] if whole else _keys(section, value)
+        overrides += [f"{section}={yaml12.dump_line(value)}"] if whole else _keys(section, value)
     try:
         config = load_config(grid.base, overrides, check_files=False)
     except ConfigError as error:
@@ -159,13 +159,13 @@ def _job(grid: Grid, direction: str | None, strategy: str, seed: int, path: str,
         run = Run(folder / provider / f"seed-{seed}")
         file = run.folder / f"baseline-{signal.split}-{signal.unit}.json"
         needs = (run, file, signal)
-        overrides.append(f"balance.baseline={json.dumps(os.fspath(file))}")
+        overrides.append(f"balance.baseline={yaml12.dump_line(os.fspath(file))}")
         config = load_config(grid.base, overrides, check_files=False)
     return Job(direction, strategy, seed, config, tuple(overrides), Run(folder / strategy / f"seed-{seed}"), needs)
 
 
 def _keys(section: str, values: Mapping[str, Any]) -> list[str]:
-    return [f"{section}.{key}={json.dumps(value)}" for key, value in values.items()]
+    return [f"{section}.{key}={yaml12.dump_line(value)}" for key, value in values.items()]
 
 
 def _signal(config: Config) -> Signal:

@@ -1,6 +1,5 @@
 """A grid file: what it asks for, in which order, and what is wrong with it, where."""
 
-import json
 import re
 
 import pytest
@@ -232,7 +231,19 @@ def test_an_empty_section_changes_nothing(plan):
     assert jobs[2].config.train.updates == 24
 
 
-def test_overrides_can_be_written_as_json(plan):
-    """Each is a line that `evenglot train --set` takes."""
-    overrides = [override.partition("=") for job in plan()[1] for override in job.overrides]
-    assert all(name and json.dumps(json.loads(value)) == value for name, _, value in overrides)
+def test_overrides_are_lines(plan):
+    """Each is one that `evenglot train --set` takes."""
+    overrides = [override for job in plan()[1] for override in job.overrides]
+    assert all("=" in override and override.isprintable() for override in overrides)
+
+
+@pytest.mark.parametrize(
+    ("balance", "option", "value"),
+    [
+        ("{strategy: schedule, points: {0: tau:5, 20: data}}", "points", {0: "tau:5", 20: "data"}),
+        ("{strategy: temperature, tau: .inf}", "tau", float("inf")),
+    ],
+)
+def test_settings_that_json_cannot_say(plan, balance, option, value):
+    _, jobs = plan(replaced("{strategy: temperature, tau: 3}", balance))
+    assert jobs[2].config.balance.options[option] == value
