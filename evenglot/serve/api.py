@@ -1,0 +1,184 @@
+"""The routes: a request is read, checked, and waits for the worker."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from evenglot.directions import Direction
+from evenglot.evaluation.engines import SearchOptions
+from evenglot.evaluation.translate import Translation, Translator
+from evenglot.serve.messages import Answer, Health, Limits, Model, Question
+from evenglot.serve.openapi import describe
+from evenglot.serve.worker import Job, Worker
+from evenglot.wording import did_you_mean
+
+PAGE = Path(__file__).with_name("page.html")
+READ_ON = 4  # so many times the largest body is read before the answer, or the client would miss it while it sends
+
+
+class Api:
+    """The routes, and what is behind them."""
+
+    def __init__(self, translator: Translator, worker: Worker, model: Model, limits: Limits) -> None:
+        self._translator, self._worker, self._model, self._limits = translator, worker, model, limits
+        self._requests = 0
+        self._page = PAGE.read_bytes()
+        self._description = describe(limits)
+
+    def routes(self) -> list[Route]:
+        """All there is."""
+        return [
+            Route("/", self.page, methods=["GET"]),
+            Route("/openapi.json", self.openapi, methods=["GET"]),
+            Route("/api/health", self.health, methods=["GET"]),
+            Route("/api/model", self.model, methods=["GET"]),
+            Route("/api/translate", self.translate, methods=["POST"]),
+        ]
+
+    async def page(self, request: Request) -> Response:
+        """The page for people."""
+        return Response(self._page, media_type="text/html")
+
+    async def openapi(self, request: Request) -> Response:
+        """The description for programs."""
+        return JSONResponse(self._description)
+
+    async def health(self, request: Request) -> Response:
+        """Also while the model is busy."""
+        return JSONResponse(Health(requests=self._requests).model_dump())
+
+    async def model(self, request: Request) -> Response:
+        """What is served."""
+        return JSONResponse(self._model.model_dump())
+
+    async def translate(self, request: Request) -> Response:
+        """Read, check, wait for the worker."""
+        if self._requests >= self._limits.requests:
+            raise HTTPException(503, "too many requests are waiting; try again later", {"Retry-After": "1"})
+        self._requests += 1
+        try:
+            start = time.monotonic()
+            job = make_job(await _body(request, self._limits), self._translator, self._limits)
+            translations = await self._done(job, request) if job.sentences else []
+            answer = Answer(
+                translations=translations,
+                direction=job.direction.name,
+                seconds=round(time.monotonic() - start, 4),
+                warnings=job.warnings,
+            )
+            return JSONResponse(answer.model_dump())
+        finally:
+            self._requests -= 1
+
+    async def _done(self, job: Job, request: Request) -> list[list[Translation]]:
+        """What the worker found; a request that took too long, or that nobody waits for any more, is given up."""
+        self._worker.submit(job)
+        answer = asyncio.wrap_future(job.answer)
+        gone = asyncio.ensure_future(request.receive())  # the body has been read, so this ends with the connection
+        either: set[asyncio.Future[Any]] = {answer, gone}
+        try:
+            await asyncio.wait(either, timeout=self._limits.seconds, return_when=asyncio.FIRST_COMPLETED)
+            if answer.done():
+                return answer.result()
+        except Exception as error:
+            raise HTTPException(500, "the model failed; the server's log says why") from error
+        finally:
+            answer.cancel()
+            gone.cancel()
+        raise HTTPException(504, f"not translated within {self._limits.seconds:g} seconds; send less, or try later")
+
+
+async def _body(request: Request, limits: Limits) -> bytes:
+    """The body, counted while it arrives: the header that announces its length may be absent or wrong."""
+    body, size = bytearray(), 0
+    try:
+        async with asyncio.timeout(limits.seconds):
+            async for chunk in request.stream():
+                size += len(chunk)
+                if size <= limits.body:
+                    body += chunk
+                elif size > READ_ON * limits.body:
+                    break
+    except TimeoutError:
+        raise HTTPException(408, f"the request did not arrive within {limits.seconds:g} seconds") from None
+    if size > limits.body:
+        raise HTTPException(413, f"the request has more than {limits.body} bytes; send several")
+    return bytes(body)
+
+
+def make_job(body: bytes, translator: Translator, limits: Limits) -> Job:
+    """What a body asks for; HTTPException if it cannot be done, 400 if it is not even JSON."""
+    try:
+        question = Question.model_validate_json(body)
+    except ValidationError as error:
+        not_json = any(problem["type"] == "json_invalid" for problem in error.errors())
+        raise HTTPException(400 if not_json else 422, "; ".join(_complaints(error))) from None
+    sentences = question.lines()
+    if len(sentences) > limits.sentences:
+        raise HTTPException(413, f"{len(sentences)} sentences; a request may have {limits.sentences}, send several")
+    for number, sentence in enumerate(sentences, start=1):
+        if len(sentence) > limits.characters:
+            raise HTTPException(
+                413, f"sentence {number}: {len(sentence)} characters; a sentence may have {limits.characters}"
+            )
+    if question.beam > limits.beam:
+        raise HTTPException(422, f"beam: at most {limits.beam}, got {question.beam}")
+    direction = choose_direction(translator, question.to, question.source)
+    try:
+        return Job(sentences, direction, SearchOptions(beam=question.beam, n_best=question.n_best))
+    except ValueError as error:
+        raise HTTPException(422, str(error)) from None
+
+
+def _complaints(error: ValidationError) -> Iterator[str]:
+    """The first few mistakes, each with the field it is in."""
+    fields = [info.alias or name for name, info in Question.model_fields.items()]
+    for problem in error.errors()[:3]:
+        where = ".".join(map(str, problem["loc"]))
+        unknown = problem["type"] == "extra_forbidden"
+        what = f"no such field; {did_you_mean(where, fields)}" if unknown else problem["msg"]
+        yield f"{where}: {what}" if where else what
+
+
+def choose_direction(translator: Translator, to: str | None, source: str | None) -> Direction:
+    """The direction that is meant; HTTPException, with what is known, if there is none or more than one."""
+    for name, code, known in (("to", to, targets(translator)), ("from", source, sources(translator))):
+        if code is not None and code not in known:
+            raise HTTPException(422, f"{name}: the model does not know {code!r}; known are {', '.join(known)}")
+    try:
+        return translator.direction(to, source)
+    except ValueError:
+        choices = {"from": (source, sources(translator)), "to": (to, targets(translator))}
+        missing = [name for name, (code, known) in choices.items() if code is None and len(known) > 1]
+        problem = f"say {' and '.join(missing)}" if missing else f"{source}-{to}: the model was not trained on this"
+        names = ", ".join(direction.name for direction in translator.directions)
+        raise HTTPException(422, f"{problem}; known are {names}") from None
+
+
+def sources(translator: Translator) -> list[str]:
+    """The languages that can be translated."""
+    return sorted({direction.src for direction in translator.directions})
+
+
+def targets(translator: Translator) -> list[str]:
+    """The languages that can be translated into."""
+    return sorted({direction.tgt for direction in translator.directions})
+
+
+def as_json(request: Request, error: Exception) -> Response:
+    """Every error has the same form."""
+    if not isinstance(error, HTTPException):
+        return JSONResponse({"error": "something went wrong; the server's log says what"}, 500)
+    known = {404: f"{request.url.path}: there is nothing here; see /openapi.json"}
+    known[405] = f"{request.url.path}: {request.method} is not possible here; see /openapi.json"
+    return JSONResponse({"error": known.get(error.status_code, error.detail)}, error.status_code, error.headers)

@@ -1,0 +1,118 @@
+"""A socket, the worker, the routes behind their guard, and an end in peace."""
+
+from __future__ import annotations
+
+import errno
+import socket
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Literal
+
+import uvicorn
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+
+from evenglot import __version__
+from evenglot.evaluation.translate import EngineName, Translator, choose, load
+from evenglot.serve.api import PAGE, Api, as_json, sources, targets
+from evenglot.serve.guard import Guard, allowed_host, is_loopback
+from evenglot.serve.messages import Limits, Model
+from evenglot.serve.worker import Worker
+from evenglot.training.run import Run
+
+
+class Server(uvicorn.Server):
+    """Ends in peace on SIGINT and SIGTERM; uvicorn's own raises the signal again when all is done."""
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """The first time, finish what is running; the second time, leave."""
+        self.force_exit = self.should_exit
+        self.should_exit = True
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A socket at this address; ValueError if it cannot be had."""
+    if not 0 <= port < 2**16:
+        raise ValueError(f"port: expected 0 to {2**16 - 1}, got {port}")
+    try:
+        family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        return socket.create_server(address[:2], family=family, backlog=2048)
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            raise ValueError(f"port {port} of {host} is taken; choose another with --port") from error
+        raise ValueError(f"cannot listen on port {port} of {host}: {error.strerror}") from error
+
+
+@contextmanager
+def prepared(
+    translator: Translator, model: Model, listening: socket.socket, limits: Limits, names: Sequence[str] = ()
+) -> Iterator[Server]:
+    """A server with its worker; `server.run(sockets=[listening])` runs it."""
+    worker = Worker(translator, limits)
+    app = Starlette(
+        routes=Api(translator, worker, model, limits).routes(),
+        exception_handlers={HTTPException: as_json, Exception: as_json},
+    )
+    app.router.redirect_slashes = False
+    config = uvicorn.Config(
+        Guard(app, allowed_host(is_loopback(listening.getsockname()[0]), names), PAGE.read_text(encoding="utf-8")),
+        http="h11",
+        ws="none",
+        lifespan="off",
+        log_level="warning",
+        access_log=False,
+        proxy_headers=False,
+        server_header=False,
+        timeout_graceful_shutdown=round(2 * limits.seconds) + 5,  # longer than any request lasts
+    )
+    try:
+        yield Server(config)
+    finally:
+        worker.close()
+
+
+def about(run: Run, which: str, translator: Translator) -> Model:
+    """What is served."""
+    return Model(
+        run=run.folder.resolve().name,
+        directions=[direction.name for direction in translator.directions],
+        languages={"from": sources(translator), "to": targets(translator)},
+        strategy=run.config().balance.strategy,
+        step=choose(run, which).step,
+        version=__version__,
+    )
+
+
+def _say(text: str) -> None:
+    print(text, flush=True)
+
+
+def serve(
+    run: Path,
+    host: str = "127.0.0.1",
+    port: int = 8080,
+    *,
+    names: Sequence[str] = (),
+    which: str = "best",
+    device: Literal["auto", "cpu", "cuda"] = "auto",
+    engine: EngineName = "torch",
+    limits: Limits | None = None,
+    tell: Callable[[str], object] = _say,
+) -> None:
+    """Serve the model of a run until SIGINT or SIGTERM; then running requests are finished, and it returns.
+
+    `port` 0: any that is free. `names`: host names, beside those of loopback, by which browsers may ask for it.
+    """
+    chosen = limits or Limits()
+    with listen(host, port) as listening:  # first, so that a port that is taken is told at once
+        translator = load(run, which=which, device=device, engine=engine)
+        model = about(Run(run), which, translator)
+        address, taken = listening.getsockname()[:2]
+        with prepared(translator, model, listening, chosen, names) as server:
+            tell(f"Serving {run} at http://{f'[{address}]' if ':' in address else address}:{taken} (Ctrl-C stops it)")
+            if not is_loopback(address):
+                tell("Everybody who can reach this machine can use it: there is no password.")
+            server.run(sockets=[listening])
+    tell("Stopped.")

@@ -1,0 +1,18 @@
+from __future__ import annotations
+
+import pytest
+
+from evenglot.serve import about
+from evenglot.training.run import Run
+from tests.serve.clients import serving
+
+
+@pytest.fixture(scope="module")
+def model(run, translator):
+    return about(Run(run), "best", translator)
+
+
+@pytest.fixture(scope="module")
+def url(translator, model):
+    with serving(translator, model) as address:
+        yield address

@@ -1,0 +1,172 @@
+from __future__ import annotations
+
+import json
+import socket
+import time
+
+import httpx
+import pytest
+
+from evenglot.directions import Direction
+from evenglot.serve import Limits
+from evenglot.serve.api import choose_direction
+from tests.serve.clients import FOREIGN, SlowTranslator, ask, ask_all, assert_same, expected, serving
+
+
+def test_translations_are_those_of_the_translator(url, translator):
+    answer = ask(url, sentences=FOREIGN["aa"][:8], to="en", **{"from": "aa"}, n_best=3, beam=4).json()
+    assert_same(answer, expected(translator, FOREIGN["aa"][:8], "aa", n_best=3, beam=4))
+    assert answer["direction"] == "aa-en"
+    assert answer["seconds"] > 0
+    assert answer["warnings"] == []
+
+
+def test_a_text_is_a_sentence_a_line(url, translator):
+    first, second = FOREIGN["aa"][:2]
+    answer = ask(url, text=f"{first}\r\n\n{second}\u2028{first}\n", **{"from": "aa"}).json()
+    assert_same(answer, expected(translator, [first, "", f"{second}\u2028{first}"], "aa"))
+    assert ask(url, text="", **{"from": "aa"}).json()["translations"] == [[{"text": "", "score": 0.0}]]
+    assert ask(url, sentences=[], **{"from": "aa"}).json()["translations"] == []
+
+
+def test_a_sentence_that_is_cut_is_named(url):
+    answer = ask(url, sentences=["abc", "x y z " * 400], **{"from": "aa"}, beam=1).json()
+    assert len(answer["warnings"]) == 1
+    assert answer["warnings"][0].startswith("sentence 2: ")
+
+
+def test_the_model_says_what_it_is(url, model):
+    answer = httpx.get(f"{url}/api/model").json()
+    assert answer == model.model_dump()
+    assert answer["directions"] == ["aa-en", "bb-en", "cc-en"]
+    assert answer["languages"] == {"from": ["aa", "bb", "cc"], "to": ["en"]}
+    assert answer["strategy"] == "uniform"
+    assert 0 < answer["step"] <= 260
+    assert httpx.get(f"{url}/api/health").json() == {"status": "ok", "requests": 0}
+
+
+def test_the_description_lists_all_routes_and_what_they_answer(url):
+    found = httpx.get(f"{url}/openapi.json").json()
+    assert found["openapi"].startswith("3.1")
+    for path, operations in found["paths"].items():
+        for method in ("get", "post"):
+            status = httpx.request(method, url + path).status_code
+            assert (status == 405) == (method not in operations)
+    assert len(found["paths"]) == 5
+    assert {"400", "413", "422", "503", "504"} < set(found["paths"]["/api/translate"]["post"]["responses"])
+    text = json.dumps(found)
+    for name in {part.split('"')[0] for part in text.split("#/components/schemas/")[1:]}:
+        assert name in found["components"]["schemas"]
+    assert "from" in found["components"]["schemas"]["Question"]["properties"]
+
+
+# Limits
+
+
+def test_the_queue_has_an_end(model):
+    with serving(SlowTranslator(0.5), model, Limits(requests=3)) as url:
+        answers = [answer for answer, _ in ask_all(url, [{"sentences": ["x"]}] * 8)]
+        assert sorted(answer.status_code for answer in answers) == [200] * 3 + [503] * 5
+        refused = next(answer for answer in answers if answer.status_code == 503)
+        assert refused.headers["retry-after"] == "1"
+        assert "waiting" in refused.json()["error"]
+        assert ask(url, sentences=["x"]).status_code == 200
+
+
+def test_who_waits_too_long_is_told_and_the_rest_of_the_work_is_dropped(model):
+    slow = SlowTranslator(0.4)
+    with serving(slow, model, Limits(seconds=0.2, batch_sentences=1)) as url:
+        answer = ask(url, sentences=["x"] * 100)
+        assert answer.status_code == 504
+        assert "0.2 seconds" in answer.json()["error"]
+        time.sleep(0.5)
+    assert len(slow.batches) <= 2
+
+
+def test_work_for_a_client_that_has_gone_is_dropped(model):
+    slow = SlowTranslator(0.2)
+    with serving(slow, model, Limits(batch_sentences=1)) as url:
+        with pytest.raises(httpx.ReadTimeout):
+            httpx.post(f"{url}/api/translate", json={"sentences": ["x"] * 100}, timeout=0.3)
+        time.sleep(0.5)
+        assert httpx.get(f"{url}/api/health").json()["requests"] == 0
+    assert len(slow.batches) <= 4
+
+
+@pytest.mark.parametrize("pieces", [30, 2000])
+def test_a_large_body_is_refused_also_if_it_does_not_say_so(model, pieces):
+    limits = Limits(body=10_000)
+    with serving(SlowTranslator(), model, limits) as url:
+        chunked = httpx.post(f"{url}/api/translate", content=(b" " * 1000 for _ in range(pieces)))
+        whole = httpx.post(f"{url}/api/translate", content=b" " * 1000 * pieces)
+    for answer in (chunked, whole):
+        assert answer.status_code == 413
+        assert "10000 bytes" in answer.json()["error"]
+
+
+def test_a_body_that_does_not_come_is_not_waited_for(model):
+    with serving(SlowTranslator(), model, Limits(seconds=0.2)) as url:
+        host, port = url.removeprefix("http://").split(":")
+        with socket.create_connection((host, int(port))) as connection:
+            connection.sendall(b"POST /api/translate HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\n{")
+            connection.settimeout(10)
+            assert connection.recv(100).startswith(b"HTTP/1.1 408 ")
+
+
+def test_sentences_and_characters_have_limits(model):
+    with serving(SlowTranslator(), model, Limits(sentences=3, characters=10)) as url:
+        assert ask(url, sentences=["x" * 10] * 3).status_code == 200
+        many, long = ask(url, text="x\n" * 4), ask(url, sentences=["x", "x" * 11])
+    assert (many.status_code, many.json()["error"]) == (413, "4 sentences; a request may have 3, send several")
+    assert (long.status_code, long.json()["error"]) == (413, "sentence 2: 11 characters; a sentence may have 10")
+
+
+# Mistakes
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "text"),
+    [
+        ("{", 400, "Invalid JSON"),
+        ("", 400, "Invalid JSON"),
+        (b"\xff", 400, "Invalid JSON"),
+        (r'{"text": "\ud800", "from": "aa"}', 400, "Invalid JSON"),
+        ("[" * 5000, 400, "Invalid JSON"),
+        ("[]", 422, "should be an object"),
+        ('{"from": "aa"}', 422, "sentences, text: give one"),
+        ('{"from": "aa", "text": "x", "sentences": []}', 422, "sentences, text: give one"),
+        ('{"from": "aa", "text": 1}', 422, "text: "),
+        ('{"from": "aa", "sentences": ["x", null]}', 422, "sentences.1: "),
+        ('{"from": "aa", "text": "x", "n_bset": 3}', 422, "n_bset: no such field; did you mean 'n_best'?"),
+        ('{"from": "aa", "text": "x", "n_best": 0}', 422, "n_best: "),
+        ('{"from": "aa", "text": "x", "n_best": 1.5}', 422, "n_best: "),
+        ('{"from": "aa", "text": "x", "n_best": 6}', 422, "widen the beam"),
+        ('{"from": "aa", "text": "x", "beam": 1000000}', 422, "beam: at most 20"),
+        ('{"from": "xx", "text": "x"}', 422, "from: the model does not know 'xx'; known are aa, bb, cc"),
+        ('{"from": "../aa", "text": "x"}', 422, "known are aa, bb, cc"),
+        ('{"from": "aa", "to": "de", "text": "x"}', 422, "to: the model does not know 'de'; known are en"),
+        ('{"text": "x"}', 422, "say from; known are aa-en, bb-en, cc-en"),
+    ],
+)
+def test_mistakes_are_told_in_one_line(url, body, status, text):
+    answer = httpx.post(f"{url}/api/translate", content=body)
+    assert answer.status_code == status
+    assert list(answer.json()) == ["error"]
+    assert text in answer.json()["error"]
+    assert "\n" not in answer.json()["error"]
+
+
+def test_a_direction_it_was_not_trained_on(translator, monkeypatch):
+    monkeypatch.setattr(translator, "directions", [Direction("aa", "en"), Direction("bb", "cc")])
+    with pytest.raises(Exception, match="aa-cc: the model was not trained on this; known are aa-en, bb-cc"):
+        choose_direction(translator, "cc", "aa")
+
+
+def test_other_paths_and_methods(url):
+    for path in ("/nope", "/api/health/", "/../../etc/passwd", "/static/x"):
+        answer = httpx.get(url + path)
+        assert answer.status_code == 404
+        assert "nothing here" in answer.json()["error"]
+    answer = httpx.get(f"{url}/api/translate")
+    assert (answer.status_code, answer.headers["allow"]) == (405, "POST")
+    assert "GET is not possible" in answer.json()["error"]

@@ -1,0 +1,53 @@
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import httpx
+import pytest
+
+from evenglot.serve import listen, serve
+from tests.serve.clients import FOREIGN, ask
+
+
+def test_a_taken_port_or_a_strange_one_is_told(run):
+    with listen("127.0.0.1", 0) as taken, pytest.raises(ValueError, match="is taken; choose another with --port"):
+        serve(run, port=taken.getsockname()[1])
+    with pytest.raises(ValueError, match="expected 0 to 65535, got 70000"):
+        serve(run, port=70000)
+    with pytest.raises(ValueError, match="cannot listen on port 0 of no.such.host.invalid"):
+        serve(run, host="no.such.host.invalid", port=0)
+
+
+def test_without_the_packages_it_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "uvicorn", None)
+    for name in [name for name in sys.modules if name.startswith("evenglot.serve")]:
+        monkeypatch.delitem(sys.modules, name)
+    with pytest.raises(ValueError, match=r'pip install "evenglot\[serve\]"'):
+        __import__("evenglot.serve")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)])
+def test_a_signal_lets_running_requests_finish(run, number):
+    program = (
+        "import sys, time; from pathlib import Path; from evenglot.evaluation.translate import Translator;"
+        "from evenglot.serve import serve; old = Translator.stream;"
+        "Translator.stream = lambda *rest: (time.sleep(1), old(*rest))[1];"
+        "serve(Path(sys.argv[1]), port=0)"
+    )
+    command = [sys.executable, "-c", program, str(run)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+        url = process.stdout.readline().split(" at ")[1].split()[0]
+        answers = []
+        thread = threading.Thread(target=lambda: answers.append(ask(url, text=FOREIGN["aa"][0], **{"from": "aa"})))
+        thread.start()
+        while httpx.get(f"{url}/api/health").json()["requests"] == 0:
+            time.sleep(0.02)
+        process.send_signal(number)
+        thread.join()
+        rest = process.stdout.read()
+    assert answers[0].status_code == 200
+    assert (process.returncode, rest) == (0, "Stopped.\n")
