@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from evenglot import yaml12
+from evenglot.config import Config
 from evenglot.evaluation.score import scored_with, scores_file, statistics_file
 from evenglot.files import finished_folder, without_paths
 from evenglot.grid.plan import Job
@@ -22,7 +23,7 @@ FREE_TO_KEEP = {"store.folder", "store.threads", "train.threads", "train.device"
 def keep(job: Job, split: str, folder: Path, root: Path) -> None:
     """Copy the configuration, log, scores and baselines of a finished run; paths become relative to `root`."""
     with finished_folder(folder / job.name) as target:
-        (target / "config.yaml").write_text(yaml12.dump(_settings(job, root)), encoding="utf-8")
+        (target / "config.yaml").write_text(yaml12.dump(_settings(job.config, root)), encoding="utf-8")
         with (target / "log.jsonl").open("w", encoding="utf-8") as log:
             for event in read_log(job.run.log_file):
                 log.write(json.dumps(without_paths(event, root), ensure_ascii=False) + "\n")
@@ -36,10 +37,10 @@ def kept(job: Job, split: str, beam: int, folder: Path, root: Path) -> bool:
     if not scores_file(there, split).exists():
         return False
     try:
-        settings, _ = yaml12.parse(there.config_file.read_text(encoding="utf-8"))
+        settings = _settings(there.config(), there.folder.resolve())  # with defaults of options it did not know yet
     except (OSError, ValueError) as error:
         raise RunError(f"{there.config_file}: cannot be read: {error}") from error
-    wanted = _settings(job, root)
+    wanted = _settings(job.config, root)
     where = {f"data.{key}" for key in (*settings["data"], *wanted["data"]) if key not in WHAT_DATA}
     changed = differences(settings, wanted) - where - FREE_TO_KEEP
     if (scored_with(there, split) or {}).get("beam", beam) != beam:
@@ -59,6 +60,7 @@ def restore_baselines(job: Job, folder: Path) -> None:
         shutil.copy(file, job.run.folder / file.name)
 
 
-def _settings(job: Job, root: Path) -> dict[str, Any]:
-    found: dict[str, Any] = without_paths(json.loads(json.dumps(job.config.model_dump(by_alias=True))), root)
+def _settings(config: Config, root: Path) -> dict[str, Any]:
+    plain, _ = yaml12.parse(yaml12.dump(config.model_dump(by_alias=True)))
+    found: dict[str, Any] = without_paths(plain, root)
     return found

@@ -1,6 +1,7 @@
 """Finished runs as small files: complete, without paths of a machine, and only for the settings they had."""
 
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -153,6 +154,24 @@ def test_threads_of_a_machine_do_not_matter(plan, tmp_path):
     file.write_text(CONFIG.replace("threads: 1", "threads: 2"))
     grid, jobs = load_grid(tmp_path / "machine" / "grid.yaml")
     assert is_kept(jobs[0], grid, tmp_path / "kept")
+
+
+def test_options_that_it_did_not_know_yet_have_their_defaults(plan, tmp_path):
+    grid, jobs = plan()
+    keep_all(jobs, grid, tmp_path / "kept")
+    file = tmp_path / "kept" / "chi" / "seed-1" / "config.yaml"
+    older, removed = re.subn(r"^  (estimator|ema): .*\n", "", file.read_text(), flags=re.MULTILINE)
+    assert removed == 2
+    file.write_text(older)
+    assert is_kept(jobs[1], grid, tmp_path / "kept")
+
+
+def test_a_kept_schedule_can_be_read(plan, tmp_path):
+    grid, jobs = plan(GRID.replace("{strategy: proportional}", "{strategy: schedule, points: {0: tau:5, 2: data}}"))
+    keep_all(jobs, grid, tmp_path / "kept")
+    assert is_kept(jobs[0], grid, tmp_path / "kept")
+    run = Run(tmp_path / "kept" / jobs[0].name)
+    assert run.config().balance.options["points"] == {0: "tau:5", 2: "data"}
 
 
 def test_settings_that_cannot_be_read_are_named(plan, tmp_path):
