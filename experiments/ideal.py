@@ -1,6 +1,6 @@
 """What is achievable for every language: python -m experiments.ideal writes related/ideal-valid-token.json.
 
-For each, the lowest validation loss of the fixed mixtures that have been run, each a mean over its seeds: baselines for
+For each, the lowest validation loss of three fixed mixtures, each a mean over its seeds: baselines for
 `beyond-any-en.yaml`.
 """
 

@@ -107,8 +107,8 @@ class TokenEMA:
     """Exponential means of a group's sums and of its counts, one divided by the other: all tokens count alike.
 
     Batches hold sentences of like length, and a loss depends on length. A mean of batch means weighs a batch with one
-    sentence of a group as much as one with fifty, and can be off by more than the excesses it is to measure; unless an
-    update has many batches, whose lengths differ. Both means begin at 0, which cancels.
+    sentence of a group as much as one with fifty, and can be off by more than groups differ; unless an update has many
+    batches, whose lengths differ. Both means begin at 0, which cancels.
     """
 
     def __init__(self, size: int, weight: float = 0.1) -> None:

@@ -180,8 +180,8 @@ class Record:
             self._warn(
                 "estimator",
                 0,
-                f"batches hold sentences of like length; with {batches} an update, the mean of an update tells of "
-                f"lengths as much as of languages; set balance.estimator: {better}",
+                f"batches hold sentences of like length; with {batches} an update, the mean of an update may tell of "
+                f"lengths more than of languages; set balance.estimator: {better}",
             )
 
     def interval(self, at: Position, loader: Loader, q: Mapping[str, float]) -> None:
