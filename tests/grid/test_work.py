@@ -78,7 +78,7 @@ def test_commands_train_score_and_compute_what_others_need(plan, conf):
     grid, jobs = plan()
     erm, chi = jobs
     folder = str(erm.run.folder)
-    overrides = ["--set", "seed=1", "--set", 'balance={"strategy": "proportional"}']
+    overrides = ["--set", "seed=1", "--set", "balance={strategy: proportional}"]
     assert commands(grid, erm, jobs) == [
         ["train", str(conf), "--out", folder, "--resume", *overrides],
         ["score", folder, "--split", "test", "--beam", "1"],
