@@ -32,14 +32,7 @@ from evenglot.training.reference import baseline
 from evenglot.training.run import Run, open_prepared
 from evenglot.training.train import train
 
-STRATEGIES: dict[str, dict[str, Any]] = {
-    "erm": {"strategy": "proportional"},
-    "chi-ibr": {
-        "strategy": "chi-ibr",
-        "estimator": "interval-mean",
-        "max_upsample": 2,
-    },  # as in the recipe, which says why
-}
+ERM = {"balance": {"strategy": "proportional"}}  # the recipe has chi-ibr
 MINUTES = 5.0
 UPDATES_A_MINUTE = 160  # of each model, so that all of it takes about the minutes that were asked for on two cores
 WARMUP = 150
@@ -60,7 +53,7 @@ def run_demo(out: Path, minutes: float = MINUTES, console: Console | None = None
     """,
     )
     _step(console, 1, "Prepare: clean, learn vocabularies, write the store")
-    plain = _config(out, STRATEGIES["erm"])
+    plain = _config(out, ERM)
     store = prepare(plain, Bars())
     console.print(store_table(store))
 
@@ -71,15 +64,14 @@ def run_demo(out: Path, minutes: float = MINUTES, console: Console | None = None
             f"{out}: has a demo of {begun} updates, not {updates}; give the same --minutes or another --out"
         )
     _step(console, 2, f"Train erm: {updates} updates on the data as they are")
-    _train(_config(out, STRATEGIES["erm"], updates), erm)
+    _train(_config(out, ERM, updates), erm)
     losses = out / "erm" / "baseline.json"
     if not losses.exists():
         with processes(plain.train) as mine:
             baseline(erm, losses, Signal(), mine, Bars())
 
     _step(console, 3, f"Train chi-ibr: {updates} updates, each epoch drawn anew")
-    balance = {**STRATEGIES["chi-ibr"], "baseline": str(losses.resolve())}
-    _train(_config(out, balance, updates), chi)
+    _train(_config(out, {"balance.baseline": str(losses.resolve())}, updates), chi)
 
     _step(console, 4, "Translate and score the test sets")
     for run in (erm, chi):
@@ -109,8 +101,8 @@ def run_demo(out: Path, minutes: float = MINUTES, console: Console | None = None
     return report
 
 
-def _config(out: Path, balance: Mapping[str, Any], updates: int | None = None) -> Config:
-    settings: dict[str, Any] = {"store.folder": str((out / "store").resolve()), "balance": balance}
+def _config(out: Path, strategy: Mapping[str, Any], updates: int | None = None) -> Config:
+    settings: dict[str, Any] = {"store.folder": str((out / "store").resolve()), **strategy}
     if updates is not None:
         settings |= {"train.updates": updates, "train.warmup": min(WARMUP, updates // 4)}
     return load_config(recipe_config("tiny-webui"), [f"{key}={json.dumps(value)}" for key, value in settings.items()])

@@ -55,6 +55,13 @@ def dump(value: Any) -> str:
     return yaml.dump(value, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120, default_flow_style=False)
 
 
+def dump_line(value: Any) -> str:
+    """The same in one line; unlike JSON it has whole numbers as keys, and infinity."""
+    endless = float("inf")
+    text = yaml.dump(value, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=endless, default_flow_style=True)
+    return text.removesuffix("\n...\n").removesuffix("\n")
+
+
 def _plain(error: yaml.MarkedYAMLError, near: list[str]) -> str:
     problem = error.problem or error.context or "syntax error"
     if "'\\t'" in problem:
@@ -88,17 +95,6 @@ _CORE: dict[str, tuple[str, Callable[[str], Any]]] = {
     ),
     "str": (r"(?s:.*)", str),
 }
-
-
-def dump_line(value: Any) -> str:
-    """The same in one line; unlike JSON it has whole numbers as keys, and infinity."""
-    return (
-        yaml.dump(
-            value, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=float("inf"), default_flow_style=True
-        )
-        .removesuffix("\n...\n")
-        .removesuffix("\n")
-    )
 
 
 class _Loader(yaml.SafeLoader):
