@@ -14,8 +14,7 @@ import torch
 from evenglot.config import load_config
 from evenglot.corpus.prepare import prepare
 from evenglot.corpus.vocabulary import train_vocabulary
-from evenglot.export import ctranslate2 as exporting
-from evenglot.export.ctranslate2 import CTranslate2Engine, Report, compare, convert, export
+from evenglot.export.ctranslate2 import CTranslate2Engine, Report, compare, convert, export, weights
 from evenglot.model.search import beam_search
 from evenglot.model.transformer import END, PAD
 from evenglot.progress import Bars
@@ -377,13 +376,13 @@ def test_translations_of_the_same_score_are_ties_and_others_are_not(to_english, 
 def test_an_export_that_does_something_else_is_not_written(to_english, tmp_path, monkeypatch):
     export(to_english, tmp_path / "old")
     before = (tmp_path / "old" / "model.bin").read_bytes()
-    right = exporting._fill_linear
+    right = weights._fill_linear
 
     def wrong(spec, linear):
         right(spec, linear)
         spec.bias = spec.bias + 0.3
 
-    monkeypatch.setattr(exporting, "_fill_linear", wrong)
+    monkeypatch.setattr(weights, "_fill_linear", wrong)
     for name in ("old", "new"):
         with pytest.raises(ValueError, match=f"{name}: not written, because CTranslate2 does not do what torch does"):
             export(to_english, tmp_path / name)

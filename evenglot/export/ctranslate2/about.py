@@ -1,0 +1,51 @@
+"""What an exported folder says of itself: where it is from, what it translates, which pieces it has."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import sentencepiece
+
+from evenglot.directions import Direction, tag, tag_kind
+
+ABOUT = "evenglot.json"
+
+
+def read_about(folder: Path) -> dict[str, Any] | None:
+    """What `export` wrote of itself; None if it did not write this folder."""
+    try:
+        about = json.loads((folder / ABOUT).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return about if isinstance(about, dict) and about.get("format") == "ctranslate2" else None
+
+
+def vocabulary(folder: Path, side: str) -> sentencepiece.SentencePieceProcessor:
+    """SentencePiece of the source or the target side, in a run or an export."""
+    return sentencepiece.SentencePieceProcessor(model_file=str(folder / f"{side}.model"))
+
+
+def pieces_of(vocabulary: sentencepiece.SentencePieceProcessor) -> list[str]:
+    """By their ids."""
+    return [vocabulary.id_to_piece(i) for i in range(len(vocabulary))]
+
+
+def describe(
+    directions: Iterable[Direction], max_positions: int, quantization: str, run: str, step: int
+) -> dict[str, Any]:
+    """What is to be known of an exported model."""
+    directions = list(directions)
+    side = tag_kind(directions)
+    return {
+        "format": "ctranslate2",
+        "quantization": quantization,
+        "directions": [direction.name for direction in directions],
+        "tag_side": side,
+        "tags": sorted({tag(direction, side) for direction in directions}),
+        "max_positions": max_positions,
+        "run": run,
+        "step": step,
+    }

@@ -1,0 +1,109 @@
+"""The folder of an export: written whole or not at all."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import sentencepiece
+import torch
+
+from evenglot.config import Config
+from evenglot.corpus.vocabulary import SIDES
+from evenglot.export.ctranslate2.about import ABOUT, describe, pieces_of, read_about, vocabulary
+from evenglot.export.ctranslate2.agreement import Report, compare, refuse_disagreement
+from evenglot.export.ctranslate2.engine import CTranslate2Engine
+from evenglot.export.ctranslate2.handout import readme, script
+from evenglot.export.ctranslate2.package import package
+from evenglot.export.ctranslate2.weights import convert
+from evenglot.export.sample import tagged_sentences
+from evenglot.files import finished_folder, write_json
+from evenglot.model.transformer import END, Transformer
+from evenglot.training.checkpoint import Checkpoint, fingerprint
+from evenglot.training.run import Run, load_model
+
+Quantization = Literal["float32", "float16", "bfloat16", "int16", "int8"]
+
+SAMPLE = 50  # sentences on which an export is checked
+WRITTEN = {ABOUT, "README.md", "translate.py", "source.model", "target.model", "model.bin", "config.json"} | {
+    f"{side}_vocabulary.json" for side in ("source", "target", "shared")
+}
+
+
+def export(
+    run: Run,
+    folder: Path,
+    quantization: Quantization = "float32",
+    sentences: Mapping[str, Sequence[str]] | None = None,
+) -> Report:
+    """Write the best model of a run, its vocabularies and an example of use into a folder of their own.
+
+    Before the folder gets its name, validation sentences of the run's store are translated with torch and CTranslate2.
+    Where there is no store, `sentences` are, by the name of their direction. In float32 both must agree: otherwise
+    ValueError, and nothing is written. With fewer bits they need not; the report says how far they do.
+    """
+    package()  # complain before the work begins
+    if quantization not in get_args(Quantization):
+        raise ValueError(f"quantization: expected one of {', '.join(get_args(Quantization))}, got {quantization!r}")
+    folder = folder.resolve()
+    _refuse_if_taken(folder)
+    config, chosen = run.config(), run.best()
+    model = load_model(chosen)
+    source = vocabulary(run.vocabulary, "source")
+    sample = list(islice(tagged_sentences(config, sentences), SAMPLE))
+    sources = [_encode(source, piece, text, model.shape.max_positions) for piece, text in sample]
+    with finished_folder(folder) as unfinished:
+        about = _write_model(run, config, chosen, model, quantization, unfinished)
+        report = compare(model, CTranslate2Engine(unfinished, torch.get_num_threads()), sources)
+        if quantization == "float32":
+            refuse_disagreement(report, folder)
+        (unfinished / "translate.py").write_text(script(about), encoding="utf-8")
+        (unfinished / "README.md").write_text(readme(about, report), encoding="utf-8")
+    return report
+
+
+def converted(run: Run, chosen: Checkpoint, model: Transformer, quantization: Quantization = "float32") -> Path:
+    """The folder of a checkpoint's model in CTranslate2's format; made on first use, and kept in the run's folder."""
+    folder = run.folder / "ctranslate2" / f"{quantization}-{fingerprint(chosen)}"
+    if read_about(folder) is None:
+        folder.parent.mkdir(exist_ok=True)
+        with finished_folder(folder) as unfinished:
+            _write_model(run, run.config(), chosen, model, quantization, unfinished)
+    return folder
+
+
+def _write_model(
+    run: Run, config: Config, chosen: Checkpoint, model: Transformer, quantization: Quantization, folder: Path
+) -> dict[str, Any]:
+    """All that the engine needs; what is to be known about it."""
+    source, target = (vocabulary(run.vocabulary, side) for side in SIDES)
+    convert(model, pieces_of(source), pieces_of(target), folder, quantization)
+    for side in SIDES:
+        shutil.copy(run.vocabulary / f"{side}.model", folder)
+    about = describe(
+        config.data.directions, model.shape.max_positions, quantization, run.folder.resolve().name, chosen.step
+    )
+    write_json(folder / ABOUT, about)
+    return about
+
+
+def _refuse_if_taken(folder: Path) -> None:
+    """An older export is replaced; nothing else is."""
+    if folder.is_dir():
+        names = {path.name for path in folder.iterdir()}
+        if not names or (names <= WRITTEN and read_about(folder) is not None):
+            return
+    elif not folder.exists():
+        return
+    raise ValueError(f"{folder}: has something in it that no export wrote; choose another folder")
+
+
+def _encode(vocabulary: sentencepiece.SentencePieceProcessor, piece: str, text: str, longest: int) -> list[int]:
+    """Ids with tag and </s>; cut, if the model has no position for all of them."""
+    first = vocabulary.piece_to_id(piece)
+    if first == vocabulary.unk_id():
+        raise ValueError(f"{piece}: this model has no such tag")
+    return [first, *vocabulary.encode(text)[: longest - 2], END]
