@@ -122,9 +122,9 @@ def simulate(
     console = Console()
     console.print(done.table)
     console.print(
-        "least, last, most: shares over time; tau: passes with a temperature instead. Every interval is as long as the "
-        "data. The losses are made up (each group learns by what is shown of it, and a little by what is shown of "
-        "others): read the shapes, not the numbers.",
+        "least, last, most: shares over time; tau: passes with a temperature instead. An interval is as long as the "
+        "data, unless batches.epoch_size says otherwise. The losses are made up (each group learns by what is shown of "
+        "it, and a little by what is shown of others): read the shapes, not the numbers.",
         highlight=False,
     )
     if figures is not None:

@@ -33,14 +33,16 @@ def simulate(
     intervals: int | None = None,
     *,
     rewards: Callable[[int], Mapping[str, float]] | None = None,
+    interval_size: int | None = None,
     steps: int = 20,
     tokens_per_step: int = 65_536,
 ) -> Simulation:
     """Run the balancer against scripted losses for some intervals (default: as many as are scripted).
 
     `losses` is a list, one mapping an interval, or a function of the interval and of the passes over each corpus at its
-    end, so that a script can let a group improve when it is shown more. Each interval is as long as the data and has
-    `steps` optimizer steps. Strategies that ask for gradients need `rewards`, a function of the interval.
+    end, so that a script can let a group improve when it is shown more. Each interval has `interval_size` pairs
+    (default: as many as there are) and `steps` optimizer steps. Strategies that ask for gradients need `rewards`, a
+    function of the interval.
     """
     if intervals is None:
         if callable(losses):
@@ -54,7 +56,7 @@ def simulate(
     for interval in range(intervals):
         result.mixtures.append(balancer.q)
         sample = groups.vector(balancer.mixture.sample, "sample")
-        drawn = interval_counts(groups.sizes, sample)
+        drawn = interval_counts(groups.sizes, sample, interval_size)
         shown += np.divide(drawn, groups.sizes, out=np.zeros_like(shown), where=groups.sizes > 0)
         result.passes = groups.keyed(shown)
         now = dict(losses(interval, result.passes) if callable(losses) else losses[interval])
@@ -74,7 +76,7 @@ def _observe_interval(
     balancer: Balancer, losses: np.ndarray, sample: np.ndarray, steps: int, tokens_per_step: int
 ) -> None:
     """Every step has the same tokens of each group, in proportion to its share; validation follows."""
-    counts = np.round(sample * tokens_per_step)
+    counts = sample * tokens_per_step
     keyed = balancer.groups.keyed
     for _ in range(steps):
         balancer.observe(keyed(losses * counts), keyed(counts))

@@ -22,6 +22,17 @@ def test_passes_count_what_is_drawn():
     assert run.passes == pytest.approx({"aze": 4 * 5, "tur": 4 * 5 / 9}, rel=1e-3)
 
 
+def test_intervals_may_be_shorter_than_the_data():
+    run = simulate(create("proportional", SIZES), [{"aze": 1.0, "tur": 1.0}] * 4, interval_size=500)
+    assert run.passes == pytest.approx({"aze": 4 * 0.05, "tur": 4 * 0.05}, rel=0.03)
+
+
+def test_the_smallest_share_is_observed():
+    sizes = {"tiny": 10, "big": 10**9}
+    run = simulate(create("chi-ibr", sizes, max_upsample=5), [{"tiny": 9.0, "big": 2.0}] * 2)
+    assert run.mixtures[1]["tiny"] == pytest.approx(5e-8, rel=1e-6)
+
+
 def test_a_script_may_answer_to_what_was_shown():
     curves = learning_curves(SIZES, {"aze": 2.0, "tur": 2.0})
     proportional = simulate(create("proportional", SIZES), curves, 10)

@@ -14,6 +14,7 @@ again goes on exactly as if nothing had happened.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -113,15 +114,32 @@ class Balancer:
         return {"strategy": self.strategy, "intervals": self.intervals, "q": self.groups.keyed(self._q)}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on from a saved state; it must be of the same strategy and the same groups."""
+        """Go on from a saved state, of the same strategy and the same groups. If it does not fit, nothing changes."""
         if state.get("strategy") != self.strategy:
             raise ValueError(f"state: was saved by {state.get('strategy')!r}, this is {self.strategy!r}")
+        before = copy.deepcopy(vars(self))
+        try:
+            self._load(state)
+        except (KeyError, TypeError, ValueError) as error:
+            vars(self).update(before)
+            if isinstance(error, KeyError):
+                raise ValueError(f"state: incomplete, it has no {error}") from error
+            raise
+
+    def _load(self, state: Mapping[str, Any]) -> None:
+        """Take over what `state_dict` gave; raise if it does not fit."""
         self.intervals = int(state["intervals"])
         self._q = self.groups.vector(state["q"], "state: q")
 
 
 def loss_vectors(groups: Groups, loss_sums: Mapping[str, float], counts: Mapping[str, float]) -> tuple[Vector, Vector]:
     """Checked sums and counts in the order of the groups; groups that are not mentioned were not seen (count 0)."""
+    for name, count in counts.items():
+        if name not in loss_sums and count > 0:  # a loss that somebody dropped, not one of 0
+            raise ValueError(f"loss_sums: nothing given for {name!r}, of which {count:g} were counted")
+    for name in loss_sums:
+        if name not in counts:
+            raise ValueError(f"counts: nothing given for {name!r}, which has a loss")
     sums = groups.vector(loss_sums, "loss_sums", default=0.0)
     numbers = groups.vector(counts, "counts", default=0.0)
     if (numbers < 0).any():

@@ -6,6 +6,7 @@ Only differences between groups matter: a best response does not change when all
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -29,10 +30,11 @@ def baseline_vector(baseline: Baseline, groups: Groups) -> Vector:
     if not isinstance(baseline, Mapping | str | os.PathLike):
         raise ValueError(f"baseline: expected losses by group, or a file of them, got {baseline!r}")
     losses = baseline if isinstance(baseline, Mapping) else load_baseline(baseline)
-    missing = [name for name in groups.names if name not in losses]
+    missing = [name for name, share in zip(groups.names, groups.p, strict=True) if share > 0 and name not in losses]
     if missing:
         raise ValueError(f"baseline: no reference loss for {', '.join(missing)}; it has {', '.join(sorted(losses))}")
-    return groups.vector({name: losses[name] for name in groups.names}, "baseline")
+    ours = {name: losses[name] for name in groups.names if name in losses}
+    return groups.vector(ours, "baseline", default=0.0)  # of a group without data, which is never drawn
 
 
 def mean_losses(loss_sums: Mapping[str, float], counts: Mapping[str, float]) -> dict[str, float]:
@@ -51,9 +53,13 @@ def ideal(*baselines: Mapping[str, float]) -> dict[str, float]:
 
 def save_baseline(path: str | os.PathLike[str], losses: Mapping[str, float], **about: Any) -> None:
     """Write reference losses as JSON, with whatever should be known `about` their making (model, data, settings)."""
+    numbers = {name: float(loss) for name, loss in losses.items()}
+    for name, loss in numbers.items():
+        if not math.isfinite(loss):
+            raise ValueError(f"losses: the value for {name!r} is {loss}; it must be finite")
     target = Path(path)
     unfinished = target.with_name(target.name + ".unfinished")
-    unfinished.write_text(json.dumps({"losses": dict(losses), "about": about}, indent=2) + "\n", encoding="utf-8")
+    unfinished.write_text(json.dumps({"losses": numbers, "about": about}, indent=2) + "\n", encoding="utf-8")
     unfinished.replace(target)
 
 

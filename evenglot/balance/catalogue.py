@@ -228,8 +228,9 @@ def _estimator(
     size = len(groups.names)
     if name is None:
         name = "interval-mean" if signal == "valid" else "ema"
+    average = EMA(size, ema, start, preset_reset if reset is None else reset)  # refuses what is no weight, no start
     if name == "ema":
-        return EMA(size, ema, start, preset_reset if reset is None else reset)
+        return average
     if name not in ("token-ema", "interval-mean"):
         raise ValueError(f"estimator: expected 'ema', 'token-ema' or 'interval-mean', got {name!r}")
     if reset:

@@ -72,9 +72,8 @@ class MultiDDS(Balancer):
         scorer = {name: self.groups.keyed(values) for name, values in vectors.items()}
         return {**super().state_dict(), "scorer": scorer, "adam_count": self._adam_count, "moved": self._moved}
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on from a saved state."""
-        super().load_state_dict(state)
+    def _load(self, state: Mapping[str, Any]) -> None:
+        super()._load(state)
         self._logits, self._mean, self._square = (
             self.groups.vector(state["scorer"][name], f"state: {name}") for name in ("logits", "mean", "square")
         )

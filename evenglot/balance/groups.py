@@ -54,6 +54,8 @@ class Groups:
             raise ValueError(f"{argument}: nothing given for {', '.join(missing)}")
         try:
             result = np.array([values.get(name, default) for name in self.names], dtype=np.float64)
+            if result.ndim != 1:
+                raise ValueError
         except (TypeError, ValueError) as error:
             raise ValueError(f"{argument}: expected a number for each group, got {dict(values)}") from error
         if not np.isfinite(result).all():

@@ -38,6 +38,10 @@ class Caps:
         """Refuse limits that no mixture can keep."""
         if self.max_ratio is not None:
             number(self.max_ratio, "max_ratio", 1)
+        if self.intervals is not None:
+            number(self.intervals, "intervals", 1)
+        if self.interval_size is not None:
+            number(self.interval_size, "interval_size", 0, above=True)
         if self.max_passes is None:
             return
         number(self.max_passes, "max_passes", 0)
@@ -45,9 +49,6 @@ class Caps:
             raise ValueError("max_passes: cannot be kept with p_unit 'tokens'; use 'sentences', or max_ratio")
         if self.intervals is None:
             raise ValueError("intervals: max_passes needs to know how many intervals the run has, 1 or more")
-        number(self.intervals, "intervals", 1)
-        if self.interval_size is not None:
-            number(self.interval_size, "interval_size", 0, above=True)
         needed = self.intervals * self._epochs(groups)
         if self.max_passes < needed * (1 - 1e-12):
             raise ValueError(
@@ -166,9 +167,8 @@ class LossDriven(Balancer):
             "baseline": self.groups.keyed(self.baseline),
         }
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on from a saved state."""
-        super().load_state_dict(state)
+    def _load(self, state: Mapping[str, Any]) -> None:
+        super()._load(state)
         if not np.array_equal(self.groups.vector(state["baseline"], "state: baseline"), self.baseline):
             raise ValueError("baseline: other reference losses than when the state was saved; go on with the old ones")
         arrays = self.estimator.arrays()

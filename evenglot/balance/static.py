@@ -54,7 +54,11 @@ def unimax(sizes: ArrayLike, passes: float, budget: float | None = None) -> Vect
 def mixture_of(spec: MixtureSpec, groups: Groups, argument: str) -> Vector:
     """A fixed mixture by name ('data', 'uniform', 'tau:3', 'unimax:20') or as shares by group, in the groups' unit."""
     if isinstance(spec, Mapping):
-        return distribution(groups.vector(spec, argument), argument)
+        shares = groups.vector(spec, argument)
+        for name, share, has in zip(groups.names, shares, groups.p, strict=True):
+            if share > 0 and has == 0:
+                raise ValueError(f"{argument}: {name!r} has no data; it can have no share")
+        return distribution(shares, argument)
     name, _, value = str(spec).partition(":")
     try:
         if name in ("data", "proportional") and not value:

@@ -231,7 +231,9 @@ class Config(Section):
         planned = self.balance.options
         if planned.get("max_passes") is None:
             return
-        if self.batches.interval_tokens is not None:
+        if self.draw_options["rule"] == "released":
+            yield ("balance", "max_passes"), "the released drawing decides by itself how long an interval is"
+        elif self.batches.interval_tokens is not None:
             yield ("balance", "max_passes"), "counts pairs; say how long an interval is with batches.epoch_size"
         elif planned.get("interval_size") != self.batches.epoch_size:
             given = "null" if self.batches.epoch_size is None else f"{self.batches.epoch_size}"

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -140,6 +141,7 @@ def passes_over(balancer: Balancer, sample: Vector, draw: Mapping[str, Any]) -> 
 def most_passes(balancer: Balancer, group: str, draw: Mapping[str, Any]) -> float | None:
     """How often an interval can show a group, were it far behind all others; None if the strategy has no limit."""
     groups = balancer.groups
+    in_all = inf
     mixtures = [groups.vector(balancer.q, "q")]
     if isinstance(balancer, Schedule):
         mixtures = balancer.points
@@ -148,13 +150,14 @@ def most_passes(balancer: Balancer, group: str, draw: Mapping[str, Any]) -> floa
             mixtures = [groups.p]
         elif isinstance(balancer.rule, ChiSquareResponse | CVaRResponse | ReleasedResponse):
             behind = np.array([float(name == group) for name in groups.names])
-            caps = balancer.caps.upper(groups, np.zeros_like(behind), 0)
-            mixtures.append(balancer.rule.respond(mixtures[0], behind, caps))
+            lasting = replace(balancer.caps, max_passes=None)  # that one leaves more to a group shown little so far
+            mixtures.append(balancer.rule.respond(mixtures[0], behind, lasting.upper(groups, np.zeros_like(behind), 0)))
+            in_all = inf if balancer.caps.max_passes is None else balancer.caps.max_passes
         else:
             return None
     elif balancer.needs_gradients is not None:
         return None
-    return max(passes_over(balancer, groups.sentence_shares(q), draw)[group] for q in mixtures)
+    return min(in_all, max(passes_over(balancer, groups.sentence_shares(q), draw)[group] for q in mixtures))
 
 
 def _warnings(row: Row, rules: list[str], config: Config) -> list[str]:

@@ -68,11 +68,12 @@ def dry_run(config: Config, sizes: Mapping[str, int], tokens: Mapping[str, int],
     if balancer.needs_gradients is not None:
         raise ValueError(f"balance.strategy: {balance.strategy} goes by gradients, which cannot be made up")
     losses = learning_curves(sizes, _best(balancer), half_way=sum(sizes.values()) / 10)
+    pairs = config.batches.epoch_size
     return DryRun(
         balance.strategy,
         sizes,
-        simulate(balancer, losses, intervals),
-        {tau: simulate(create("temperature", sizes, tau=tau), losses, intervals) for tau in TAUS},
+        simulate(balancer, losses, intervals, interval_size=pairs),
+        {tau: simulate(create("temperature", sizes, tau=tau), losses, intervals, interval_size=pairs) for tau in TAUS},
     )
 
 

@@ -1,3 +1,4 @@
+import numpy as np
 import pytest
 
 from evenglot.balance import create, ideal, load_baseline, mean_losses, save_baseline
@@ -32,6 +33,19 @@ def test_missing_files_and_groups_are_named(tmp_path):
         create("chi-ibr", SIZES, baseline=tmp_path / "nowhere.json")
     with pytest.raises(ValueError, match="^baseline: no reference loss for aze-en"):
         create("chi-ibr", SIZES, baseline={"tur-en": 2.0})
+
+
+def test_a_group_without_data_needs_no_reference():
+    balancer = create("chi-ibr", {**SIZES, "none-en": 0}, baseline=dict.fromkeys(SIZES, 2.0))
+    assert balancer.mixture.sample["none-en"] == 0
+
+
+def test_any_kind_of_number_can_be_saved_if_it_is_finite(tmp_path):
+    save_baseline(tmp_path / "b.json", {"a": np.float32(1.5)})
+    assert load_baseline(tmp_path / "b.json") == {"a": 1.5}
+    with pytest.raises(ValueError, match="^losses: the value for 'a' is nan"):
+        save_baseline(tmp_path / "c.json", {"a": float("nan")})
+    assert not (tmp_path / "c.json").exists()
 
 
 def test_means_and_the_ideal_of_several_references():

@@ -106,6 +106,41 @@ def test_state_of_another_balancer_or_of_other_groups_is_refused():
         create("chi-ibr", {"aze-en": 5946}).load_state_dict(state)
 
 
+@pytest.mark.parametrize("estimator", ["ema", "interval-mean"])
+def test_a_state_that_does_not_fit_changes_nothing(estimator):
+    saved = create("chi-ibr", SIZES, estimator=estimator, baseline=dict.fromkeys(SIZES, 1.0))
+    play(saved, {"aze-en": 3.0, "tur-en": 2.0})
+    saved.update()
+    other = create("chi-ibr", SIZES, estimator=estimator)
+    before = other.state_dict()
+    with pytest.raises(ValueError, match="^baseline: other reference losses"):
+        other.load_state_dict(saved.state_dict())
+    assert other.state_dict() == before
+    with pytest.raises(ValueError, match="^state: incomplete, it has no 'intervals'"):
+        other.load_state_dict({"strategy": "chi-ibr"})
+    play(other, {"aze-en": 3.0, "tur-en": 2.0})
+    other.update()  # goes on as if nobody had tried
+    fresh = create("chi-ibr", SIZES, estimator=estimator)
+    play(fresh, {"aze-en": 3.0, "tur-en": 2.0})
+    fresh.update()
+    assert other.state_dict() == fresh.state_dict()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"interval_size": -10}, "interval_size: "),
+        ({"intervals": 0}, "intervals: "),
+        ({"estimator": "interval-mean", "ema": 5}, "ema: "),
+        ({"center": {"aze-en": 1, "none-en": 1}}, "center: 'none-en' has no data; it can have no share"),
+    ],
+)
+def test_options_are_checked_though_nothing_may_come_of_them(options, message):
+    sizes = {"aze-en": 5946, "none-en": 0}
+    with pytest.raises(ValueError, match=f"^{message}"):
+        create("chi-ibr", sizes, **options)
+
+
 def test_names_and_options_are_checked_and_the_nearest_is_offered():
     with pytest.raises(ValueError, match="^name: unknown strategy 'chi-irb'; did you mean 'chi-ibr'"):
         create("chi-irb", SIZES)
@@ -121,6 +156,9 @@ def test_names_and_options_are_checked_and_the_nearest_is_offered():
         ({"aze-en": float("nan")}, {"aze-en": 1}, "loss_sums: the value for 'aze-en' is nan"),
         ({"aze-en": 1.0}, {"aze-en": -1}, "counts: 'aze-en' has -1"),
         ({"xyz": 1.0}, {"xyz": 1}, "loss_sums: unknown group 'xyz'"),
+        ({}, {"aze-en": 2}, "loss_sums: nothing given for 'aze-en', of which 2 were counted"),
+        ({"aze-en": 1.0}, {}, "counts: nothing given for 'aze-en', which has a loss"),
+        ({"aze-en": [1.0], "tur-en": [1.0]}, {"aze-en": 1, "tur-en": 1}, "loss_sums: expected a number for each group"),
     ],
 )
 def test_bad_observations_are_refused_and_leave_no_trace(sums, counts, message):

@@ -226,6 +226,7 @@ def test_bad_options_are_found_before_anything_is_spent(conf, options, error):
     [
         ("batches: {epoch_size: 500}", "balance.interval_size: must be what batches.epoch_size is: 500"),
         ("batches: {interval_tokens: 5000}", "balance.max_passes: counts pairs; say how long an interval is with"),
+        ("batches: {oversample: released}", "balance.max_passes: the released drawing decides by itself how long"),
         ("train: {intervals: 7}", "balance.intervals: must be what train.intervals is: 7"),
     ],
 )

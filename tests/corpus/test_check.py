@@ -68,6 +68,8 @@ def test_the_most_a_strategy_can_ask_for_is_its_own_bound():
     draw = {"rule": "cycle", "pairs": None}
     assert most_passes(create("cvar-ibr", sizes, alpha=0.25), "a", draw) == pytest.approx(4)
     assert most_passes(create("chi-ibr", sizes, max_upsample=9, max_ratio=3), "a", draw) == pytest.approx(3)
+    assert most_passes(create("chi-ibr", sizes, max_passes=20, intervals=10), "a", draw) == pytest.approx(5)  # some day
+    assert most_passes(create("chi-ibr", sizes, max_passes=3, intervals=2), "a", draw) == pytest.approx(3)
     assert most_passes(create("schedule", sizes, points={0: "data", 9: "uniform"}), "a", draw) == pytest.approx(10)
     assert most_passes(create("chi-ibr", sizes, preset="released-wmt"), "a", draw) > 3
     assert most_passes(create("cvar-pd", sizes, alpha=0.25), "a", draw) == pytest.approx(1)  # reweights
