@@ -130,9 +130,9 @@ def _against_same_seeds(reference: Sequence[Result], rows: Sequence[Result]) -> 
 
 
 def _lengths(folder: Path, direction: str) -> tuple[list[str], list[list[str]]]:
-    """Validation loss a character and chrF++ of greedy translations on the way: the smaller and the larger half."""
+    """Validation loss a character and chrF of greedy translations on the way: the smaller and the larger half."""
     lengths = LENGTHS[folder.name]
-    heading = ["", "seeds", *(f"loss at {at:,}" for at in lengths), *(f"chrF++ at {at:,}" for at in lengths)]
+    heading = ["", "seeds", *(f"loss at {at:,}" for at in lengths), *(f"chrF at {at:,}" for at in lengths)]
     rows = []
     for strategy in sorted(path.name for path in (folder / "results" / direction).iterdir()):
         told = [history(read_log(run.log_file)) for run in runs_of(folder, direction, strategy)]

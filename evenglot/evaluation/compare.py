@@ -23,6 +23,7 @@ from evenglot.evaluation.bootstrap import (
 )
 from evenglot.evaluation.doubts import mention_doubts, refuse_different_tests
 from evenglot.evaluation.results import Cost, Result, read_result
+from evenglot.evaluation.scores import halves, largest_first
 from evenglot.evaluation.statistics import METRICS, Numbers
 from evenglot.training.run import Run
 
@@ -101,7 +102,7 @@ class Comparison:
         """Training pairs of the directions that all runs have, largest first."""
         common = set.intersection(*(set(r.statistics.counts) for row in self.rows for r in row.results))
         pairs = self.reference.results[0].pairs
-        return {name: pairs[name] for name in sorted(common, key=lambda name: (-pairs[name], name))}
+        return {name: pairs[name] for name in largest_first({name: pairs[name] for name in common})}
 
     @cached_property
     def metrics(self) -> list[str]:
@@ -122,12 +123,12 @@ class Comparison:
     @cached_property
     def low_resource(self) -> list[str]:
         """The smaller half of the corpora."""
-        return list(self.pairs)[len(self.pairs) - len(self.pairs) // 2 :]
+        return halves(self.pairs)[1]
 
     @cached_property
     def high_resource(self) -> list[str]:
         """The larger half; the middle one of an odd number is in neither."""
-        return list(self.pairs)[: len(self.pairs) // 2]
+        return halves(self.pairs)[0]
 
     def worst(self, row: Row, metric: str) -> str:
         """The direction with the largest validation loss; chosen there, so that the test set need not choose.

@@ -11,10 +11,12 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from evenglot.batches.load import collate
+from evenglot.corpus.sequences import ParallelSequences
 from evenglot.corpus.store import Store
-from evenglot.corpus.vocabulary import PAD, piece_characters
+from evenglot.corpus.vocabulary import PAD, SIDES, piece_characters
 from evenglot.directions import Direction, parse
 from evenglot.evaluation.engines import SearchOptions
 from evenglot.evaluation.scores import Scorer, summary
@@ -45,20 +47,30 @@ def translate_split(
 
 
 def reference_losses(model: Transformer, store: Store, name: str, split: str) -> Counts:
-    """-log p of each reference, in nats, and its characters: how well the model would have guessed it."""
+    """-log p of each reference, in nats, and its characters: how well the model would have guessed it.
+
+    Both are 0 for pairs that are longer than the model has positions, so that they do not count.
+    """
     corpus = store.corpus(name, split)
     characters = torch.from_numpy(piece_characters(store.vocabulary("target")))
     device = next(model.parameters()).device
     model.eval()
     found = np.zeros((len(corpus), 2))
     by_length = np.argsort(corpus.target.lengths, kind="stable")
-    for rows in np.array_split(by_length, max(1, len(corpus) // SENTENCES_AT_ONCE)):
+    fitting = by_length[~too_long(model, corpus)[by_length]]
+    for rows in np.array_split(fitting, max(1, len(fitting) // SENTENCES_AT_ONCE)) if len(fitting) else ():
         batch = collate([corpus], np.zeros(len(rows), dtype=np.int16), rows, PAD)
         with torch.inference_mode():
             losses = batch_loss(model, batch.to(device), torch.zeros(len(rows), device=device), smoothing=0.0).sums
         found[rows, 0] = losses.cpu().numpy()
         found[rows, 1] = characters[batch.target].sum(1).numpy()
     return found
+
+
+def too_long(model: Transformer, corpus: ParallelSequences) -> NDArray[np.bool_]:
+    """Which pairs have more pieces than the model has positions?"""
+    longest = np.maximum(corpus.source.lengths, corpus.target.lengths)
+    return np.asarray(longest > model.shape.max_positions)
 
 
 def score_split(
@@ -104,16 +116,23 @@ def score_run(
     Written into the run: scores.json, and what each sentence adds to them in statistics.npz.
     """
     store = open_prepared(run.config())
+    Scorer(tokenize)  # complains before the work begins
     folder = hypotheses or run.folder / "hypotheses" / split
     losses = {}
     made: dict[str, Any] = {"hypotheses": "given"}
     if hypotheses is None:
+        _refuse_other_vocabulary(run, store)
         translator = load(run.folder, which=which, device=device, engine=engine)
         translate_split(translator, store, split, options, folder, bars)
         chosen = choose(run, which)
         made = {"beam": options.beam, "engine": engine, "which": which, "step": chosen.step}
         model = load_model(chosen).to(usable_device(device))
-        losses = {each.name: reference_losses(model, store, each.name, split) for each in _directions(store, split)}
+        for name in (each.name for each in _directions(store, split)):
+            losses[name] = reference_losses(model, store, name, split)
+            if left_out := int(too_long(model, store.corpus(name, split)).sum()):
+                bars.note(
+                    f"{name}: {left_out} of the {split} pairs are too long for the model; the loss is of the others"
+                )
     scores, statistics = score_split(store, split, folder, tokenize=tokenize, comet=comet)
     scores["made"] = made
     for name, counts in losses.items():
@@ -125,6 +144,16 @@ def score_run(
     Statistics(with_losses, statistics.references).save(statistics_file(run, split))
     write_json(scores_file(run, split), scores)  # last: whoever finds scores finds the rest
     return scores, store
+
+
+def _refuse_other_vocabulary(run: Run, store: Store) -> None:
+    """The pieces of references are those of the store: to another model they mean something else."""
+    for side in SIDES:
+        if (run.vocabulary / f"{side}.model").read_bytes() != store.vocabulary_file(side).read_bytes():
+            raise RunError(
+                f"{store.folder}: was prepared anew since this run was trained, and has another vocabulary; train "
+                "again, or translate the text with `evenglot translate` and give `evenglot score` the --hypotheses"
+            )
 
 
 def scored_with(run: Run, split: str) -> dict[str, Any] | None:

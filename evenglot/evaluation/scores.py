@@ -41,6 +41,9 @@ class Scorer:
     """One of sacreBLEU's metrics each, so that the signature is that of what was computed."""
 
     def __init__(self, tokenize: str = "13a") -> None:
+        if tokenize not in BLEU.TOKENIZERS:
+            known = ", ".join(map(repr, BLEU.TOKENIZERS))
+            raise ValueError(f"tokenize: expected one of sacreBLEU's, {known}, got {tokenize!r}")
         self._bleu, self._chrf = BLEU(tokenize=tokenize), CHRF(word_order=2)
 
     def score(self, hypotheses: Sequence[str], references: Sequence[str], language: str | None = None) -> Scored:
@@ -71,16 +74,27 @@ class Scorer:
 def summary(scored: Mapping[str, Scored], pairs: Mapping[str, int]) -> dict[str, Any]:
     """Unweighted mean, the worst direction by chrF++, and the means of the smaller and of the larger corpora."""
     worst = min(scored, key=lambda name: scored[name].chrf)
-    by_size = sorted(scored, key=lambda name: (pairs.get(name, 0), name))
-    half = len(by_size) // 2
+    larger, smaller = halves({name: pairs.get(name, 0) for name in scored})
     content: dict[str, Any] = {
-        "macro": _means(scored, by_size),
+        "macro": _means(scored, list(scored)),
         "worst": {"direction": worst, "bleu": scored[worst].bleu, "chrf": scored[worst].chrf},
     }
-    if half:
-        content["low_resource"] = {"directions": by_size[:half], **_means(scored, by_size[:half])}
-        content["high_resource"] = {"directions": by_size[-half:], **_means(scored, by_size[-half:])}
+    if smaller:
+        content["low_resource"] = {"directions": smaller[::-1], **_means(scored, smaller)}
+        content["high_resource"] = {"directions": larger[::-1], **_means(scored, larger)}
     return content
+
+
+def halves(pairs: Mapping[str, int]) -> tuple[list[str], list[str]]:
+    """The larger and the smaller half of the corpora, largest first; the middle one of an odd number is in neither."""
+    by_size = largest_first(pairs)
+    half = len(by_size) // 2
+    return by_size[:half], by_size[len(by_size) - half :]
+
+
+def largest_first(pairs: Mapping[str, int]) -> list[str]:
+    """Names of corpora by their sizes; those of equal size by name."""
+    return sorted(pairs, key=lambda name: (-pairs[name], name))
 
 
 def _means(scored: Mapping[str, Scored], names: Sequence[str]) -> dict[str, float]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +16,23 @@ from evenglot.grid.plan import Job
 from evenglot.training.log import read_log
 from evenglot.training.run import Run, RunError, differences
 
-BASELINES = "baseline*.json"
+BASELINES, SCORES, STATISTICS = "baseline*.json", "scores*.json", "statistics*.npz"
 WHAT_DATA = ("directions", "grouping")  # the other keys of `data` say where the text is
-FREE_TO_KEEP = {"store.folder", "store.threads", "train.threads", "train.device", "train.log_every", "train.trackers"}
+FREE_TO_KEEP = {"store.folder", "store.threads"} | {
+    f"train.{key}"
+    for key in ("threads", "device", "log_every", "trackers", "save_every", "keep_last", "keep_best", "warn_passes")
+}
 
 
 def keep(job: Job, split: str, folder: Path, root: Path) -> None:
-    """Copy the configuration, log, scores and baselines of a finished run; paths become relative to `root`."""
-    with finished_folder(folder / job.name) as target:
+    """Copy the configuration, log, scores and baselines of a finished run; paths become relative to `root`.
+
+    Scores of another split that are kept already remain.
+    """
+    before = folder / job.name
+    with finished_folder(before) as target:
+        for file in (*before.glob(SCORES), *before.glob(STATISTICS)):
+            shutil.copy(file, target / file.name)
         (target / "config.yaml").write_text(yaml12.dump(_settings(job.config, root)), encoding="utf-8")
         with (target / "log.jsonl").open("w", encoding="utf-8") as log:
             for event in read_log(job.run.log_file):
@@ -34,7 +44,7 @@ def keep(job: Job, split: str, folder: Path, root: Path) -> None:
 def kept(job: Job, split: str, beam: int, folder: Path, root: Path) -> bool:
     """Is this run kept there? RunError if the run there had other settings."""
     there = Run(folder / job.name)
-    if not scores_file(there, split).exists():
+    if not there.folder.exists():
         return False
     try:
         settings = _settings(there.config(), there.folder.resolve())  # with defaults of options it did not know yet
@@ -43,14 +53,22 @@ def kept(job: Job, split: str, beam: int, folder: Path, root: Path) -> bool:
     wanted = _settings(job.config, root)
     where = {f"data.{key}" for key in (*settings["data"], *wanted["data"]) if key not in WHAT_DATA}
     changed = differences(settings, wanted) - where - FREE_TO_KEEP
-    if (scored_with(there, split) or {}).get("beam", beam) != beam:
+    if job.needs is not None and _provider(settings) == _provider(wanted):
+        changed -= {"balance.baseline"}  # of the same run of the grid, wherever its `out` was
+    made = scored_with(there, split)
+    if made is not None and made.get("beam", beam) != beam:
         changed.add("beam")
     if changed:
         raise RunError(
             f"{there.folder}: was made with other settings ({', '.join(sorted(changed))}); remove it, or keep runs of "
             "the new settings elsewhere"
         )
-    return True
+    return made is not None
+
+
+def _provider(settings: Mapping[str, Any]) -> tuple[str, ...]:
+    """Strategy, seed and file of the run that a baseline comes from."""
+    return Path(str(settings["balance"].get("baseline"))).parts[-3:]
 
 
 def restore_baselines(job: Job, folder: Path) -> None:

@@ -16,15 +16,18 @@ from pathlib import Path
 from typing import IO
 
 from evenglot.balance.balancer import Signal
+from evenglot.config.errors import some
 from evenglot.corpus.prepare import prepare
 from evenglot.evaluation.results import Result, read_result
 from evenglot.evaluation.score import scored_with, scores_file
 from evenglot.files import lock, remove_folder
 from evenglot.grid.display import GridDisplay
-from evenglot.grid.keep import keep, kept, restore_baselines
+from evenglot.grid.keep import FREE_TO_KEEP, keep, kept, restore_baselines
 from evenglot.grid.plan import Grid, Job
 from evenglot.progress import Bars
+from evenglot.training.checkpoint import checkpoints
 from evenglot.training.log import read_log
+from evenglot.training.parallel import cores
 from evenglot.training.run import Run, RunError
 
 SECONDS_BETWEEN_LOOKS = 0.5  # at what the processes do
@@ -40,7 +43,7 @@ class Working:
     commands: deque[list[str]]
     output: IO[bytes]
     process: subprocess.Popen[bytes] | None = None
-    threads: int | None = None
+    command: str = ""
     held: int | None = None  # the lock of the grid, which a run holds too: it may outlive us
     said_before: int = 0  # bytes of output before the command that runs
 
@@ -52,16 +55,18 @@ class Working:
                 return True
             if status != 0:
                 raise RunError(f"{self.job.name}: {self._last_words(status)} ({self.output.name})")
+            if self.command == "train" and not _trained(self.job):  # whoever asked it to stop, it did so in good order
+                raise RunError(f"{self.job.name}: training was stopped before its end; start again to go on")
         if not self.commands:
             return False
         self.said_before = os.fstat(self.output.fileno()).st_size
-        environment = os.environ | ({"OMP_NUM_THREADS": str(self.threads)} if self.threads else {})
+        arguments = self.commands.popleft()
+        self.command = arguments[0]
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "evenglot", *self.commands.popleft()],
+            [sys.executable, "-m", "evenglot", *arguments],
             stdin=subprocess.DEVNULL,
             stdout=self.output,
             stderr=subprocess.STDOUT,
-            env=environment,
             start_new_session=True,  # Ctrl-C is for us: we tell the others
             pass_fds=() if self.held is None else (self.held,),
             preexec_fn=_end_with_us,
@@ -93,6 +98,7 @@ class Workers:
 
     grid: Grid
     jobs: Sequence[Job]
+    every: Sequence[Job]  # of the grid: those that are done may still need something of others
     at_once: int
     finish: Callable[[Job], None]
     display: GridDisplay
@@ -126,12 +132,13 @@ class Workers:
     def _begin(self, job: Job) -> Working:
         job.run.folder.mkdir(parents=True, exist_ok=True)
         if not _trained(job):  # what was made from a shorter run must not be taken for that of this one
-            for file in (scores_file(job.run, self.grid.split), *_wanted(job, self.jobs)):
+            made = [scores_file(job.run, self.grid.split), *_wanted(job, self.every)]
+            made += [] if checkpoints(job.run.checkpoints) else [job.run.log_file]  # it begins anew
+            for file in made:
                 file.unlink(missing_ok=True)
-        threads = None if job.config.train.threads else max(1, (os.cpu_count() or 1) // self.at_once)
         output = (job.run.folder / OUTPUT).open("ab+")
         self.display.begin(job)
-        return Working(job, deque(commands(self.grid, job, self.jobs)), output, threads=threads, held=self.held)
+        return Working(job, deque(commands(self.grid, job, self.every, self.at_once)), output, held=self.held)
 
     def _look_after(self, work: Working) -> None:
         try:
@@ -151,10 +158,13 @@ class Workers:
             self.working.remove(work)
 
 
-def commands(grid: Grid, job: Job, jobs: Sequence[Job]) -> list[list[str]]:
+def commands(grid: Grid, job: Job, jobs: Sequence[Job], at_once: int = 1) -> list[list[str]]:
     """What makes a finished run: train, score, and the losses that other runs take as their baselines."""
     folder = os.fspath(job.run.folder)
-    settings = [part for override in job.overrides for part in ("--set", override)]
+    overrides = list(job.overrides)
+    if job.config.train.threads is None and at_once > 1:
+        overrides.append(f"train.threads={max(1, cores() // at_once)}")
+    settings = [part for override in overrides for part in ("--set", override)]
     found = [
         ["train", grid.base, "--out", folder, "--resume", *settings],
         ["score", folder, "--split", grid.split, "--beam", str(grid.beam)],
@@ -177,6 +187,12 @@ def finished(grid: Grid, job: Job, jobs: Sequence[Job]) -> bool:
     if not job.run.config_file.exists():
         return False
     job.run.refuse_if_changed(job.config)
+    changed = job.run.changes(job.config) - FREE_TO_KEEP
+    if changed and _trained(job):  # what may change on the way would make this another run than the grid asks for
+        raise RunError(
+            f"{job.run.folder}: this run was made with another {some(sorted(changed))}; remove it, or give the grid "
+            "an `out` of its own"
+        )
     made = scored_with(job.run, grid.split)
     scored = made is not None and made.get("beam", grid.beam) == grid.beam
     return _trained(job) and scored and all(file.exists() for file in _wanted(job, jobs))
@@ -185,14 +201,24 @@ def finished(grid: Grid, job: Job, jobs: Sequence[Job]) -> bool:
 def _trained(job: Job) -> bool:
     if not job.run.log_file.exists():
         return False
-    ends = [event for event in read_log(job.run.log_file) if event["event"] == "done"]
-    return bool(ends) and ends[-1]["reason"] != "stopped" and ends[-1]["step"] >= _updates(job)
+    last = deque(read_log(job.run.log_file), maxlen=1)
+    if not last or last[0]["event"] != "done" or last[0]["reason"] == "stopped":
+        return False
+    what_ended_it = last[0]["reason"]  # the name of a setting, too
+    before, now = (getattr(config.train, what_ended_it) for config in (job.run.config(), job.config))
+    return now is not None and (before is None or now <= before)
 
 
-def _updates(job: Job) -> int:
-    """So many must have been done; fewer, if something else can end the run."""
-    early = job.config.train.intervals is not None or job.config.train.patience is not None
-    return 0 if early else job.config.train.updates
+def _refuse_to_lengthen(jobs: Sequence[Job], missing: Sequence[Job]) -> None:
+    """A run that goes on after its end would leave those that were trained against its losses without baselines."""
+    for job in missing:
+        given = [file for file in _wanted(job, jobs) if file.exists()]
+        takers = [other for other in jobs if other.needs and other.needs[1] in given and other.run.config_file.exists()]
+        if takers and not _trained(job):
+            raise RunError(
+                f"{job.run.folder}: cannot be made longer: {takers[0].name} was trained against its losses; give the "
+                "longer grid an `out` of its own"
+            )
 
 
 def run_grid(grid: Grid, jobs: Sequence[Job], *, at_once: int = 1, keep_in: Path | None = None) -> list[str]:
@@ -207,6 +233,7 @@ def run_grid(grid: Grid, jobs: Sequence[Job], *, at_once: int = 1, keep_in: Path
                 restore_baselines(job, keep_in)
         stored = [job for job in stored if all(file.exists() for file in _wanted(job, jobs))]
         missing = [job for job in jobs if job not in stored and not finished(grid, job, jobs)]
+        _refuse_to_lengthen(jobs, missing)
 
         def finish(job: Job) -> None:
             if keep_in is not None:
@@ -222,7 +249,7 @@ def run_grid(grid: Grid, jobs: Sequence[Job], *, at_once: int = 1, keep_in: Path
         for config in {job.config.store.folder: job.config for job in missing}.values():
             prepare(config, Bars())
         with GridDisplay(len(jobs), missing, at_once) as display:
-            workers = Workers(grid, missing, at_once, finish, display, held)
+            workers = Workers(grid, missing, jobs, at_once, finish, display, held)
             workers.run()
         if workers.failures:
             workers.failures.append(f"{len(workers.failures)} of {len(missing)} runs failed; the others are done")
@@ -234,7 +261,7 @@ def grid_results(grid: Grid, jobs: Sequence[Job], keep_in: Path | None = None) -
     found: dict[str | None, list[Result]] = {}
     for job in jobs:
         there = None if keep_in is None else Run(keep_in / job.name)
-        run = there if there is not None and scores_file(there, grid.split).exists() else job.run
+        run = there if there is not None and scored_with(there, grid.split) is not None else job.run
         if scored_with(run, grid.split) is not None:
             found.setdefault(job.direction, []).append(read_result(run, job.strategy, grid.split))
     return found

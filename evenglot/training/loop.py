@@ -193,7 +193,7 @@ class Training:
         complete = reason != "stopped"
         if complete:
             self._validate()
-        if self.saved != (self.at.step, self.at.validated):
+        if self.saved != (self.at.step, self.at.validated) or (complete and self.at.step not in self.at.regular):
             self._save(regular=complete)
         if complete and self.settings.average is not None:
             self._average(self.settings.average)
@@ -306,7 +306,8 @@ class Training:
         self.saved = (self.at.step, self.at.validated)
         self.record.restore(state["record"])
         self.record.checkpoint(found)  # it was forgotten with what came after
-        self.stop_steps = [] if self.at.step in self.at.regular else [self.at.step]
+        passed = [each.step for each in checkpoint.checkpoints(self.home.checkpoints) if each.step > self.at.step]
+        self.stop_steps = [*passed, *([] if self.at.step in self.at.regular else [self.at.step])]  # passed: damaged
         return True
 
     def _check_that_all_agree(self, step: int) -> None:

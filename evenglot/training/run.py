@@ -25,6 +25,7 @@ from evenglot.files import finished_folder
 from evenglot.model.transformer import Shape, Transformer
 from evenglot.training import checkpoint
 from evenglot.training.checkpoint import Checkpoint
+from evenglot.training.log import read_log
 
 # Keys that may change when a run goes on. The first decide when it ends, what is kept and shown, and where it runs.
 FREE_TO_CHANGE = {
@@ -122,9 +123,19 @@ class Run:
                 f"{self.folder}: there is a run already, at update {found[-1].step}; go on with --resume, or choose "
                 "another folder with --out"
             )
+        self.refuse_if_emptied()
         written = self.config_file.read_text(encoding="utf-8") if self.config_file.exists() else None
         if (written is not None and not written.startswith(HEADING)) or (written is None and self.log_file.exists()):
             raise RunError(f"{self.folder}: has files that no run wrote; choose a folder of its own with --out")
+
+    def refuse_if_emptied(self) -> None:
+        """A run that ended, and whose checkpoints somebody removed, cannot go on; its record must not be lost."""
+        ended = self.log_file.exists() and any(event["event"] == "done" for event in read_log(self.log_file))
+        if ended and not any(self.checkpoints.glob("*")):
+            raise RunError(
+                f"{self.folder}: there is a run already, whose checkpoints were removed; choose another folder, with "
+                "--out"
+            )
 
     def changes(self, config: Config) -> set[str]:
         """The keys, 'section.key', in which a configuration differs from the one this run was begun with."""

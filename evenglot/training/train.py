@@ -60,6 +60,7 @@ def _train(config: Config, balance: BalanceSettings, run: Run, mine: Processes, 
 def _check_folder(run: Run, config: Config, resume: bool) -> None:
     if resume and run.config_file.exists():
         run.refuse_if_changed(config)
+        run.refuse_if_emptied()
     else:
         run.refuse_if_taken()
 

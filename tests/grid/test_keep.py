@@ -122,6 +122,37 @@ def test_also_on_another_machine(plan, tmp_path):
     assert all(is_kept(job, grid, tmp_path / "kept") for job in jobs)
 
 
+def test_wherever_the_runs_were_made(plan, tmp_path):
+    """A baseline is known by the run it is of, not by its path."""
+    grid, jobs = plan(GRID + "out: runs-elsewhere\n")
+    keep_all(jobs, grid, tmp_path / "kept")
+    grid, jobs = plan()
+    assert all(is_kept(job, grid, tmp_path / "kept") for job in jobs)
+    grid, jobs = plan(GRID.replace("baseline: erm", "baseline: flat") + "  flat: {balance: {strategy: uniform}}\n")
+    with pytest.raises(RunError, match=r"was made with other settings \(balance.baseline\)"):
+        is_kept(next(job for job in jobs if job.strategy == "chi"), grid, tmp_path / "kept")
+
+
+def test_scores_of_another_split_remain(plan, tmp_path):
+    grid, jobs = plan()
+    keep_all(jobs, grid, tmp_path / "kept")
+    for name in ("scores{}.json", "statistics{}.npz"):
+        shutil.copy(jobs[0].run.folder / name.format(""), jobs[0].run.folder / name.format("-valid"))
+    valid, jobs = plan(GRID + "split: valid\n")
+    assert not is_kept(jobs[0], valid, tmp_path / "kept")
+    keep(jobs[0], "valid", tmp_path / "kept", Path(grid.base).parent)
+    assert is_kept(jobs[0], valid, tmp_path / "kept")
+    assert is_kept(jobs[0], grid, tmp_path / "kept")
+
+
+def test_scores_without_their_statistics_are_not_enough(plan, tmp_path):
+    grid, jobs = plan()
+    keep_all(jobs, grid, tmp_path / "kept")
+    (tmp_path / "kept" / "erm" / "seed-1" / "statistics.npz").unlink()
+    assert not is_kept(jobs[0], grid, tmp_path / "kept")
+    assert len(grid_results(grid, jobs, tmp_path / "kept")[None]) == 2  # that of the run itself is there
+
+
 @pytest.mark.parametrize(
     ("old", "new", "key"),
     [("rho: 0.1", "rho: 0.2", "balance.rho"), ("updates: 24", "updates: 25", "train.updates")],

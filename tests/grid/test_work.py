@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import signal
+import sys
 import time
 from collections import deque
 from pathlib import Path
@@ -129,8 +130,51 @@ def test_nor_is_one_that_is_to_be_longer(plan):
     finish_run(jobs[1])
     grid, longer = plan(settings("chi", "train: {{updates: 30}}"))
     assert not finished(grid, longer[1], longer)
-    ended, patient = plan(settings("chi", "train: {{updates: 30, patience: 3}}"))
-    assert finished(ended, patient[1], patient)  # something else than the number of updates may have ended it
+    log = jobs[1].run.log_file
+    log.write_text(log.read_text().replace('"reason": "updates"', '"reason": "patience"'))
+    grid, patient = plan(settings("chi", "train: {{patience: 3}}"))
+    patient[1].config.save(jobs[1].run.config_file)
+    assert finished(grid, patient[1], patient)
+    grid, impatient = plan(settings("chi", "train: {{patience: 4}}"))
+    assert not finished(grid, impatient[1], impatient)
+
+
+def test_one_that_was_killed_on_a_longer_way_is_not_finished(plan):
+    grid, jobs = plan()
+    finish_run(jobs[1])
+    with jobs[1].run.log_file.open("a") as log:
+        log.write('{"event": "resume", "step": 24}\n')
+    assert not finished(grid, jobs[1], jobs)
+
+
+@pytest.mark.parametrize("change", ["learning_rate: 1", "clip: 2", "updates: 12", "average: 2"])
+def test_a_finished_run_of_other_settings_is_not_taken_for_this_one(plan, change):
+    """Some settings may change while a run is on its way; then it is another run."""
+    _, jobs = plan()
+    finish_run(jobs[1])
+    grid, others = plan(settings("chi", f"train: {{{{{change}}}}}"))
+    with pytest.raises(
+        RunError, match=f"chi/seed-1: this run was made with another train.{change.split(':')[0]}; remove"
+    ):
+        finished(grid, others[1], others)
+
+
+def test_a_run_is_not_made_longer_under_those_who_have_its_losses(plan):
+    _, jobs = plan()
+    for job in jobs:
+        finish_run(job)
+    jobs[1].needs[1].write_text("{}")
+    grid, longer = plan(settings("erm", "train: {{updates: 30}}"))
+    with pytest.raises(RunError, match="erm/seed-1: cannot be made longer: chi/seed-1 was trained against its losses"):
+        run_grid(grid, longer)
+    assert jobs[1].needs[1].exists()
+
+
+def test_runs_at_the_same_time_share_the_cores(plan):
+    grid, jobs = plan(settings("erm", "train: {{threads: null}}"))
+    alone, shared = (commands(grid, jobs[0], jobs, at_once)[0] for at_once in (1, 10_000))
+    assert not any("threads" in part for part in alone if part != "train.threads=null")
+    assert "train.threads=1" in shared
 
 
 def test_a_folder_with_a_run_of_other_settings_is_refused(plan):
@@ -222,6 +266,20 @@ def test_a_failed_command_ends_the_job_with_its_last_words(plan):
         until_done(work)
     work.wait()
     assert "evenglot 0" not in (jobs[0].run.folder / OUTPUT).read_text()
+
+
+def test_training_that_somebody_stopped_is_not_scored(plan, monkeypatch):
+    grid, jobs = plan()
+    work = working(jobs[1], *commands(grid, jobs[1], jobs))
+    finish_run(jobs[1])
+    log = jobs[1].run.log_file
+    log.write_text(log.read_text().replace('"reason": "updates"', '"reason": "stopped"'))
+    monkeypatch.setattr(sys, "executable", shutil.which("true"))  # train ends as if all were well
+    assert work.go_on()
+    work.process.wait()
+    with pytest.raises(RunError, match="^chi/seed-1: training was stopped before its end; start again to go on"):
+        work.go_on()
+    work.wait()
 
 
 def test_a_command_that_was_killed_is_said_to_be(plan):

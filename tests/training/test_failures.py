@@ -136,6 +136,14 @@ def test_a_run_does_not_go_on_where_every_checkpoint_is_damaged(refused, begun):
     assert "none of its checkpoints is intact" in refused("--resume", settings=SHORT)
 
 
+@pytest.mark.parametrize("options", [(), ("--resume",)])
+def test_the_record_of_a_run_whose_checkpoints_were_removed_is_not_lost(refused, begun, options):
+    shutil.rmtree(begun / "checkpoints")
+    before = contents(begun)
+    assert f"{begun}: there is a run already, whose checkpoints were removed" in refused(*options, settings=SHORT)
+    assert contents(begun) == before
+
+
 def test_two_processes_do_not_train_in_one_folder(refused, conf, tmp_path):
     run = tmp_path / "run"
     endless = overrides(train={"updates": 100_000, "log_every": 1})

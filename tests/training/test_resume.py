@@ -11,8 +11,11 @@ from functools import partial
 
 import pytest
 
+from evenglot.corpus.prepare import prepare
+from evenglot.progress import Bars
 from evenglot.training import checkpoint
 from evenglot.training.train import train
+from tests.tasks import CONFIG, write_corpora
 from tests.training.commands import (
     Command,
     arguments,
@@ -139,6 +142,20 @@ def test_a_stop_does_not_change_the_average(conf, whole, tmp_path, monkeypatch):
     train_in_pieces(configured(conf, settings), tmp_path / "run", monkeypatch)
     averages = [run / "checkpoints" / "average" / checkpoint.MODEL for run in (tmp_path / "run", whole(settings))]
     assert averages[0].read_bytes() == averages[1].read_bytes()
+
+
+@pytest.mark.parametrize(("updates", "steps"), [(1, [1]), (4, [3, 4])])
+def test_nor_does_one_in_the_last_update_where_nothing_is_validated(tmp_path, monkeypatch, updates, steps):
+    write_corpora(tmp_path)
+    (tmp_path / "conf.yaml").write_text(
+        CONFIG.replace("  valid: valid.{pair}.{lang}\n", "") + "store: {folder: store}\n"
+    )
+    settings = overrides(batches=SHORT_INTERVALS, train={"updates": updates, "average": 2})
+    config = configured(tmp_path / "conf.yaml", settings)
+    prepare(config, Bars())
+    train_in_pieces(config, tmp_path / "run", monkeypatch)
+    (average,) = events(tmp_path / "run", "average")
+    assert average["steps"] == steps
 
 
 @pytest.mark.slow
@@ -334,6 +351,27 @@ def test_a_damaged_checkpoint_costs_no_more_than_its_updates(conf, whole, tmp_pa
     assert f"{damaged}: " in capsys.readouterr().err
     assert tensors(run) == tensors(whole(settings))
     assert story(run) == story(whole(settings))
+
+
+def test_after_some_damaged_checkpoints_the_intact_ones_are_not_those_that_go(conf, whole, tmp_path):
+    """The damaged ones are newer, and may have better scores, than those that are saved next."""
+    keys = {"updates": 12, "save_every": 2, "keep_last": 2, "keep_best": 1}
+    settings, run = overrides(STRATEGIES["chi-ibr"], batches=SHORT_INTERVALS, train=keys), tmp_path / "run"
+    train(
+        configured(conf, overrides(STRATEGIES["chi-ibr"], batches=SHORT_INTERVALS, train={**keys, "keep_last": 9})), run
+    )
+    *_, intact, one, two, three = checkpoint.checkpoints(run / "checkpoints")
+    for damaged in (one, two, three):
+        file = damaged.folder / checkpoint.MODEL
+        content = bytearray(file.read_bytes())
+        content[len(content) // 2] ^= 1
+        file.write_bytes(content)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "stderr", Tripwire())  # after one more update, which is saved
+        assert train(configured(conf, settings), run, resume=True) == "stopped"
+    assert checkpoint.latest(run / "checkpoints", print)[0].step > intact.step
+    train(configured(conf, settings), run, resume=True)
+    assert tensors(run) == tensors(whole(settings))
 
 
 @pytest.mark.parametrize("file", [checkpoint.MODEL, pytest.param(checkpoint.OPTIMIZER, marks=pytest.mark.slow)])

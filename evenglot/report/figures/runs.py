@@ -82,7 +82,7 @@ def _validation(history: History) -> list[Panel]:
             "nats per character",
             history.valid_losses_per_character,
         ),
-        Panel("chrf", "Validation: chrF++ of greedy translations", "chrF++", history.chrf),
+        Panel("chrf", "Validation: chrF of greedy translations", "chrF", history.chrf),
     ]
 
 
