@@ -349,6 +349,7 @@ def report(
         if out is not None or figures is not None or reference is not None:
             raise ValueError("--watch: serves a page and writes nothing; leave out --out, --figures and --reference")
         signal.signal(signal.SIGINT, signal.default_int_handler)  # nothing to save here: end with a word
+        _outlive_clients()
         watch_runs(homes, port=port, names=names)
         return
     console = Console()
@@ -399,7 +400,13 @@ def serve(
     """A page and a JSON API to try a model, on this machine."""
     from evenglot.serve import serve as serve_model
 
+    _outlive_clients()
     serve_model(run, host=host, port=port, names=tuple(name or ()), engine=engine, which=which)
+
+
+def _outlive_clients() -> None:
+    """Whoever leaves before the answer has arrived must not end the server with that."""
+    signal.signal(signal.SIGPIPE, signal.SIG_IGN)
 
 
 def _print_warnings(console: Console, warnings: list[str]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from textwrap import dedent
@@ -31,6 +30,7 @@ from evenglot.training.parallel import processes
 from evenglot.training.reference import baseline
 from evenglot.training.run import Run, open_prepared
 from evenglot.training.train import train
+from evenglot.yaml12 import dump_line
 
 ERM = {"balance": {"strategy": "proportional"}}  # the recipe has chi-ibr
 MINUTES = 5.0
@@ -105,7 +105,7 @@ def _config(out: Path, strategy: Mapping[str, Any], updates: int | None = None) 
     settings: dict[str, Any] = {"store.folder": str((out / "store").resolve()), **strategy}
     if updates is not None:
         settings |= {"train.updates": updates, "train.warmup": min(WARMUP, updates // 4)}
-    return load_config(recipe_config("tiny-webui"), [f"{key}={json.dumps(value)}" for key, value in settings.items()])
+    return load_config(recipe_config("tiny-webui"), [f"{key}={dump_line(value)}" for key, value in settings.items()])
 
 
 def _train(config: Config, run: Run) -> None:

@@ -71,7 +71,15 @@ def lock(folder: Path, message: str, error: type[ValueError] = LockedError) -> I
 
 @contextmanager
 def finished_file(path: Path) -> Iterator[BinaryIO]:
-    """A file to write into, which gets its name when the block ends and all is on disk; after an error it is gone."""
+    """A file to write into, which gets its name when the block ends and all is on disk; after an error it is gone.
+
+    A link leads to the file that is meant. What is no file (a pipe, /dev/null) is written to, not replaced.
+    """
+    path = path.resolve()
+    if path.exists() and not path.is_file():
+        with path.open("wb") as file:
+            yield file
+        return
     unfinished = _beside(path, UNFINISHED)
     try:
         with unfinished.open("wb") as file:

@@ -1,11 +1,22 @@
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
 
-from evenglot.files import LockedError, checksum, digest, finished_folder, lock, remove_folder, sync, write_json
+from evenglot.files import (
+    LockedError,
+    checksum,
+    digest,
+    finished_folder,
+    lock,
+    remove_folder,
+    sync,
+    write_json,
+    write_text,
+)
 
 
 def names(folder):
@@ -126,6 +137,25 @@ with lock(Path({str(tmp_path)!r}), "taken"):
 def test_an_error_in_a_locked_block_is_that_error(tmp_path):
     with pytest.raises(BlockingIOError), lock(tmp_path, "taken"):
         raise BlockingIOError
+
+
+def test_a_link_leads_to_the_file_that_is_meant(tmp_path):
+    (tmp_path / "file").write_text("old")
+    (tmp_path / "link").symlink_to("file")
+    write_text(tmp_path / "link", "new")
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "file").read_text() == "new"
+
+
+def test_what_is_no_file_is_written_to_and_not_replaced(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    read = []
+    reader = threading.Thread(target=lambda: read.append((tmp_path / "pipe").read_text()))
+    reader.start()
+    write_text(tmp_path / "pipe", "text")
+    reader.join(10)
+    assert read == ["text"]
+    assert (tmp_path / "pipe").is_fifo()
 
 
 def test_json_is_replaced_whole(tmp_path):

@@ -19,7 +19,7 @@ EPSILON = 1e-9  # so that a product that is a whole number in exact arithmetic i
 
 Counts = NDArray[np.int64]
 Indices = NDArray[np.int64]
-GroupIds = NDArray[np.int16]
+GroupIds = NDArray[np.int32]
 Rule = Literal["cycle", "released"]
 Number = TypeVar("Number", int, float)
 
@@ -90,14 +90,14 @@ def draw(
     else:
         raise ValueError(f"rule: expected 'cycle', or 'released' without `pairs`; got {rule!r}, pairs={pairs}")
     order = generator(seed, "shuffle", interval).permutation(int(counts.sum()))
-    group = np.repeat(np.arange(len(names), dtype=np.int16), counts)
+    group = np.repeat(np.arange(len(names), dtype=np.int32), counts)
     return Interval(names, group[order], np.concatenate(drawn)[order], seed, interval)
 
 
 def all_pairs(sizes: Mapping[str, int]) -> Interval:
     """Every pair once, corpus by corpus: what a validation goes through."""
     names = tuple(sorted(sizes))
-    group = np.repeat(np.arange(len(names), dtype=np.int16), [sizes[name] for name in names])
+    group = np.repeat(np.arange(len(names), dtype=np.int32), [sizes[name] for name in names])
     pair = np.concatenate([np.arange(sizes[name], dtype=np.int64) for name in names])
     return Interval(names, group, pair, seed=0, number=0)
 

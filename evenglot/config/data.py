@@ -28,6 +28,9 @@ SPLITS: tuple[Split, ...] = ("train", "valid", "test")
 
 def _pattern(value: Any, info: ValidationInfo) -> Any:
     """A path pattern, or two: made absolute, so that a saved configuration means the same anywhere."""
+    folder = str(Context.of(info).folder)
+    if "{" in folder or "}" in folder:
+        raise ValueError(f"{folder}: this folder has {{ or }} in its name, which mark fields in paths; rename it")
     if isinstance(value, str):
         return absolute(check_pattern(value), info)
     if isinstance(value, list | tuple) and len(value) == 2 and all(isinstance(path, str) for path in value):

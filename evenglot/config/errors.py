@@ -87,7 +87,8 @@ def _messages(details: list[ErrorDetails], keys: Keys, known_keys: KnownKeys) ->
         if kind == "missing":
             messages.append("missing; a config cannot do without it")
         elif kind in ("extra_forbidden", "invalid_key"):
-            messages.append(f"unknown key; {did_you_mean(str(keys[-1]), known_keys(keys[:-1]))}")
+            key = str(keys[-1]) if keys else show(detail["input"])
+            messages.append(f"unknown key; {did_you_mean(key, known_keys(keys[:-1]))}")
         elif kind in ("plain", "value_error"):
             messages.append(str(context.get("message", context.get("error"))))
         elif kind in EXPECTED:

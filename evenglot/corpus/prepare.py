@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import asdict, dataclass
 from itertools import compress, islice
 from pathlib import Path
@@ -22,7 +23,7 @@ from evenglot.corpus import artefacts
 from evenglot.corpus.artefacts import DamagedError, fingerprint, key_of
 from evenglot.corpus.clean import REASONS, Scan
 from evenglot.corpus.read import CorpusError, Pair
-from evenglot.corpus.store import MANIFEST, SequenceWriter, Store, open_store, write_manifest
+from evenglot.corpus.store import CONFIG, MANIFEST, SequenceWriter, Store, config_key, open_store, write_manifest
 from evenglot.corpus.survey import (
     Files,
     Mask,
@@ -38,7 +39,7 @@ from evenglot.corpus.survey import (
 )
 from evenglot.corpus.vocabulary import EOS, SIDES, Text, learn_vocabularies
 from evenglot.directions import Direction, tag, tag_kind
-from evenglot.files import LOCK, digest, lock
+from evenglot.files import LOCK, UNFINISHED, digest, lock
 from evenglot.progress import Bars
 
 CHUNK = 10_000  # pairs encoded at a time: SentencePiece's threads share them
@@ -49,7 +50,7 @@ def prepare(config: Config, bars: Bars) -> Store:
     """Make the store that a configuration describes. What is there already, made from the same, is not made again."""
     root = Path(config.store.folder)
     root.mkdir(parents=True, exist_ok=True)
-    if not (root / LOCK).exists() and not (root / MANIFEST).exists() and any(root.iterdir()):
+    if not _is_ours(root):
         raise CorpusError(f"{root}: not empty, and not a store; give store.folder a folder of its own")
     with lock(root, f"{root}: another `evenglot prepare` is writing this store; wait for it", CorpusError):
         is_new = [path.name for path in root.iterdir()] == [LOCK]
@@ -59,6 +60,14 @@ def prepare(config: Config, bars: Bars) -> Store:
             if is_new:
                 _remove(root)
             raise
+
+
+def _is_ours(root: Path) -> bool:
+    """Is this folder a store, perhaps damaged, or the beginning of one, or empty?"""
+    with suppress(OSError, ValueError):
+        return "artefacts" in json.loads((root / MANIFEST).read_text(encoding="utf-8"))
+    names = {path.name for path in root.iterdir()} - {LOCK, MANIFEST, CONFIG, *PLACES}
+    return all(artefacts.NAME.fullmatch(name) or name.endswith(UNFINISHED) for name in names)
 
 
 def _remove(root: Path) -> None:
@@ -77,8 +86,9 @@ def _prepare(config: Config, root: Path, bars: Bars) -> Store:
     store = _finished(root, settings, bars)
     if store is None:
         content = _make(config, root, bars)
-        config.save(root / "config.yaml")
-        write_manifest(root, {"settings": settings, "made_by": f"evenglot {__version__}", **content})
+        config.save(root / CONFIG)
+        about = {"made_by": f"evenglot {__version__}", "config": config_key(root)}
+        write_manifest(root, {"settings": settings, **about, **content})
         store = open_store(root, verify=False)
     artefacts.remove_others((root, *(root / place for place in PLACES)), store.artefacts)
     return store

@@ -17,13 +17,14 @@ from typing import Any
 import numpy as np
 import sentencepiece
 
+from evenglot import yaml12
 from evenglot.corpus import artefacts
 from evenglot.corpus.artefacts import DamagedError, key_of
 from evenglot.corpus.sequences import Ids, ParallelSequences, Sequences
 from evenglot.corpus.vocabulary import SIDES, Coverage
 from evenglot.files import write_json
 
-MANIFEST = "manifest.json"
+MANIFEST, CONFIG = "manifest.json", "config.yaml"
 
 
 class SequenceWriter:
@@ -139,6 +140,18 @@ class Store:
         return self.folder / str(self.manifest["directions"][direction][split]["artefact"])
 
 
+def config_key(root: Path) -> str | None:
+    """A hash of what config.yaml says of the text and of its preparation; None if there is no such file."""
+    try:
+        content, _ = yaml12.parse((root / CONFIG).read_text(encoding="utf-8"))
+        parts = {name: dict(content[name]) for name in ("data", "clean", "vocabulary", "store")}
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    for key in ("folder", "threads"):  # where it stands, and how many made it, does not matter
+        parts["store"].pop(key, None)
+    return key_of(parts)
+
+
 def write_manifest(root: Path, content: dict[str, Any]) -> None:
     """Write the manifest with a checksum of itself: from then on the store is finished."""
     content = {**content, "checksums": {name: artefacts.seal(root / name) for name in content["artefacts"]}}
@@ -158,6 +171,8 @@ def open_store(folder: Path, verify: bool = True) -> Store:
     if not intact:
         raise DamagedError(f"{root / MANIFEST}: damaged, or of another version; run `evenglot prepare` again")
     store = Store(root, content)
+    if content.get("config", config_key(root)) != config_key(root):  # older stores do not say
+        raise DamagedError(f"{root / CONFIG}: not what this store was made with; run `evenglot prepare` again")
     for artefact in store.artefacts:
         if verify:
             artefacts.verify(artefact)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import inf, isfinite
 from pathlib import Path
 from typing import Protocol
 
@@ -30,8 +31,10 @@ class SearchOptions:
                 raise ValueError(f"{name}: expected 1 or more, got {getattr(self, name)}")
         if self.n_best > self.beam:
             raise ValueError(f"n_best: a beam of {self.beam} finds no {self.n_best} translations; widen the beam")
-        if self.max_ratio is not None and not self.max_ratio > 0:
+        if self.max_ratio is not None and not 0 < self.max_ratio < inf:
             raise ValueError(f"max_ratio: expected a number above 0, got {self.max_ratio}")
+        if not isfinite(self.length_penalty):
+            raise ValueError(f"length_penalty: expected a finite number, got {self.length_penalty}")
 
     def longest(self, source: Sequence[int]) -> int:
         """How many pieces the translation of a source sentence may have."""

@@ -5,15 +5,16 @@ from __future__ import annotations
 import gzip
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, Literal, cast
 
+from evenglot.corpus.read import BOM, read_lines
 from evenglot.directions import Direction
 from evenglot.evaluation.engines import SearchOptions
 from evenglot.evaluation.translate import Translation, Translator
-from evenglot.files import UNFINISHED
+from evenglot.files import finished_file
 from evenglot.progress import Advance, Bars
 
 Form = Literal["text", "tsv", "jsonl"]
@@ -32,12 +33,8 @@ def translate_lines(
     if form == "text" and options.n_best > 1:
         raise ValueError("n_best: text has one line for each sentence; use --format tsv or jsonl")
     size = source.stat().st_size if source is not None else None
-    with (
-        _reading(source) as lines,
-        _writing(target) as out,
-        bars.task(f"translating {direction.name}", size) as advance,
-    ):
-        translations = translator.stream(_texts(lines, advance), direction, options, bars.note)
+    with _writing(target) as out, bars.task(f"translating {direction.name}", size) as advance:
+        translations = translator.stream(_texts(_lines(source, advance)), direction, options, bars.note)
         for number, best in enumerate(translations, start=1):
             out.write(_shown(number, best, form).encode("utf-8"))
             if target is None:
@@ -55,38 +52,38 @@ def _shown(number: int, best: list[Translation], form: Form) -> str:
     return json.dumps({"line": number, "translations": listed}, ensure_ascii=False) + "\n"
 
 
-def _texts(lines: BinaryIO, advance: Advance) -> Iterator[str]:
-    """Only a line feed ends a line."""
+def _texts(lines: Iterable[bytes]) -> Iterator[str]:
     for number, line in enumerate(lines, start=1):
-        advance(len(line))
         try:
-            yield line.decode("utf-8").removesuffix("\n").removesuffix("\r")
+            yield line.decode("utf-8").removesuffix("\r")
         except UnicodeDecodeError as error:
             raise ValueError(f"line {number}: not UTF-8 ({error.reason})") from error
 
 
-@contextmanager
-def _reading(path: Path | None) -> Iterator[BinaryIO]:
-    if path is None:
-        yield sys.stdin.buffer
-    elif path.suffix == ".gz":
-        with gzip.open(path, "rb") as file:
-            yield cast(BinaryIO, file)
-    else:
-        with path.open("rb") as file:
-            yield file
+def _lines(path: Path | None, advance: Advance) -> Iterator[bytes]:
+    """Of a file, compressed or not, or of standard input, as they come; only a line feed ends a line."""
+    if path is not None:
+        yield from read_lines(path, advance)
+        return
+    if sys.stdin is None:
+        raise ValueError("standard input is closed; give it text, or a file with --input")
+    for number, line in enumerate(sys.stdin.buffer, start=1):
+        advance(len(line))
+        text = line.removesuffix(b"\n")
+        yield text if number > 1 else text.removeprefix(BOM)
 
 
 @contextmanager
 def _writing(path: Path | None) -> Iterator[BinaryIO]:
     """A file is there when it is complete, or not at all."""
     if path is None:
+        if sys.stdout is None:
+            raise ValueError("standard output is closed; give a file with --output")
         yield sys.stdout.buffer
         return
-    unfinished = path.with_name(path.name + UNFINISHED)
-    try:
-        with gzip.open(unfinished, "wb") if path.suffix == ".gz" else unfinished.open("wb") as file:
-            yield cast(BinaryIO, file)
-        unfinished.replace(path)
-    finally:
-        unfinished.unlink(missing_ok=True)
+    with finished_file(path) as file:
+        if path.suffix == ".gz":
+            with gzip.open(file, "wb") as zipped:
+                yield cast(BinaryIO, zipped)
+        else:
+            yield file

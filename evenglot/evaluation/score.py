@@ -59,7 +59,7 @@ def reference_losses(model: Transformer, store: Store, name: str, split: str) ->
     by_length = np.argsort(corpus.target.lengths, kind="stable")
     fitting = by_length[~too_long(model, corpus)[by_length]]
     for rows in np.array_split(fitting, max(1, len(fitting) // SENTENCES_AT_ONCE)) if len(fitting) else ():
-        batch = collate([corpus], np.zeros(len(rows), dtype=np.int16), rows, PAD)
+        batch = collate([corpus], np.zeros(len(rows), dtype=np.int32), rows, PAD)
         with torch.inference_mode():
             losses = batch_loss(model, batch.to(device), torch.zeros(len(rows), device=device), smoothing=0.0).sums
         found[rows, 0] = losses.cpu().numpy()

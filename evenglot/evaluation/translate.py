@@ -103,6 +103,8 @@ class Translator:
         if not force or to is None:
             hint = "; --force tries all the same" if to is not None else ""
             raise ValueError(f"{asked}: the model was not trained on this direction; {known}{hint}")
+        if self._tag_side == "source" and to not in {d.tgt for d in self.directions}:
+            raise ValueError(f"{asked}: the model writes {self.directions[0].tgt} only, whatever it is asked for")
         direction = Direction(check_code(source) if source else "und", check_code(to))
         self._tag(direction)
         return direction
@@ -163,6 +165,8 @@ def load(
 def usable_device(device: Device) -> torch.device:
     """The device that is meant: `auto` is a GPU, if there is one."""
     on = "cuda" if torch.cuda.is_available() else "cpu"
+    if device == "cuda" != on:
+        raise ValueError("device: there is no CUDA device here; use 'cpu' or 'auto'")
     return torch.device(on if device == "auto" else device)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic import ValidationError
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
@@ -111,6 +111,8 @@ async def _body(request: Request, limits: Limits) -> bytes:
                     break
     except TimeoutError:
         raise HTTPException(408, f"the request did not arrive within {limits.seconds:g} seconds") from None
+    except ClientDisconnect:
+        raise HTTPException(400, "the request did not arrive in full") from None
     if size > limits.body:
         raise HTTPException(413, f"the request has more than {limits.body} bytes; send several")
     return bytes(body)

@@ -65,4 +65,4 @@ def _sample(corpora: Corpora, names: Sequence[str], probe: GradientProbe, seed: 
     lengths = [corpora[names[d]].target.lengths[i] for d, i in zip(direction, pair, strict=True)]
     enough = max(1, int(np.searchsorted(np.cumsum(lengths), probe.tokens, side="right")))
     chosen = [corpora[name] for name in names]
-    return collate(chosen, direction[:enough].astype(np.int16), pair[:enough].astype(np.int64), PAD)
+    return collate(chosen, direction[:enough].astype(np.int32), pair[:enough].astype(np.int64), PAD)

@@ -17,9 +17,10 @@ from evenglot.balance import Balancer, Signal
 from evenglot.balance.baseline import baseline_about
 from evenglot.batches.draw import generator
 from evenglot.config import BalanceSettings, Config, ConfigError, load_config
+from evenglot.config.data import SPLITS
 from evenglot.config.errors import some
 from evenglot.config.models import HEADING
-from evenglot.corpus.store import Store, open_store
+from evenglot.corpus.store import CONFIG, Store, open_store
 from evenglot.corpus.vocabulary import SIDES
 from evenglot.files import finished_folder
 from evenglot.model.transformer import Shape, Transformer
@@ -185,7 +186,7 @@ def open_prepared(config: Config, verify: bool = True) -> Store:
         raise RunError(
             f"{store.folder}: was prepared for other directions ({some(sorted(other))}); run `evenglot prepare`"
         )
-    made = load_config(store.folder / "config.yaml", check_files=False)
+    made = load_config(store.folder / CONFIG, check_files=False)
     sections = ("clean", "vocabulary")
     changed = differences(made.model_dump(include=set(sections)), config.model_dump(include=set(sections)))
     if changed:
@@ -196,6 +197,25 @@ def open_prepared(config: Config, verify: bool = True) -> Store:
             f"{store.folder}: nothing to train on for {some(empty)}; leave them out, or see `evenglot check`"
         )
     return store
+
+
+def refuse_other_text(config: Config, store: Store) -> None:
+    """Training must see what the configuration says, not what an earlier one said."""
+    made = load_config(store.folder / CONFIG, check_files=False)
+    keys = {"data": {"invalid_utf8", "tsv_columns"}, "store": {"valid_cap", "seed"}}
+    changed = differences(made.model_dump(include=keys), config.model_dump(include=keys))
+    if changed:
+        raise RunError(f"{store.folder}: was prepared with another {some(sorted(changed))}; run `evenglot prepare`")
+
+
+def other_paths(config: Config, store: Store) -> list[str]:
+    """Splits whose text the configuration has elsewhere than the store was made from: moved, or another."""
+    made = load_config(store.folder / CONFIG, check_files=False)
+    return [
+        f"data.{split}"
+        for split in SPLITS
+        if any(config.data.files(d, split) != made.data.files(d, split) for d in config.data.directions)
+    ]
 
 
 def refuse_without_validation(balancer: Balancer, store: Store) -> None:

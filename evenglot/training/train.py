@@ -8,6 +8,7 @@ from pathlib import Path
 
 from evenglot.balance.balancer import Signal
 from evenglot.config import BalanceSettings, Config
+from evenglot.config.errors import some
 from evenglot.directions import sum_by_group
 from evenglot.files import lock
 from evenglot.progress import Bars
@@ -18,8 +19,10 @@ from evenglot.training.run import (
     Run,
     RunError,
     open_prepared,
+    other_paths,
     refuse_long_sentences,
     refuse_other_baseline,
+    refuse_other_text,
     refuse_without_validation,
 )
 
@@ -30,9 +33,14 @@ def train(config: Config, folder: Path, *, resume: bool = False) -> str:
     `resume`: go on with the run that is there, if there is one.
     """
     run = Run(Path(folder))
-    open_prepared(config, verify=False)  # before anything is written
+    store = open_prepared(config, verify=False)  # before anything is written
     with processes(config.train) as mine, _only_one(run, mine):
         balance = config.balance
+        if mine.is_first and (elsewhere := other_paths(config, store)):
+            Bars().note(
+                f"{some(elsewhere)}: other paths than when the store was prepared. Training goes by the store; if "
+                "there is other text, run `evenglot prepare` first."
+            )
         if wants_reference(config):
             reason = _train_reference(config, run, mine, resume)
             if reason == "stopped":
@@ -43,6 +51,7 @@ def train(config: Config, folder: Path, *, resume: bool = False) -> str:
 
 def _train(config: Config, balance: BalanceSettings, run: Run, mine: Processes, resume: bool) -> str:
     store = open_prepared(config, verify=mine.is_first)
+    refuse_other_text(config, store)
     refuse_long_sentences(config, store)
     groups = config.data.groups
     balancer = balance.create(sum_by_group(store.sizes, groups), sum_by_group(store.target_tokens, groups))

@@ -74,7 +74,7 @@ class Validator:
         size = max(1, self.budget // int(corpus.source.lengths[:sentences].max()))
         for first in range(0, sentences, size):
             pair = rows[first : first + size]
-            batch = collate([corpus], np.zeros(len(pair), dtype=np.int16), pair, PAD)
+            batch = collate([corpus], np.zeros(len(pair), dtype=np.int32), pair, PAD)
             longest = LONGEST_RATIO * batch.source_lengths + 10
             with self.step.processes.autocast():
                 pieces = greedy(self.step.model, batch.source.to(device), batch.source_lengths, longest)

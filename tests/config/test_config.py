@@ -238,6 +238,20 @@ def test_a_limit_on_passes_is_planned_for_the_intervals_of_the_run(conf, other, 
     conf.load(DATA + planned + "batches: {epoch_size: 500}\ntrain: {intervals: 7}")
 
 
+def test_a_key_that_is_nothing_is_unknown(conf):
+    (message,) = conf.errors(DATA + "~: 2\n")
+    assert "unknown key" in message
+
+
+def test_braces_in_the_name_of_the_folder_are_refused(tmp_path):
+    """Saved configurations have absolute paths, in which they would be fields."""
+    folder = tmp_path / "a {lang} b"
+    folder.mkdir()
+    (folder / "conf.yaml").write_text("data: {directions: [aa-en], train: 'train.{lang}'}\n")
+    with pytest.raises(ConfigError, match="this folder has { or } in its name, which mark fields in paths; rename it"):
+        load_config(folder / "conf.yaml", check_files=False)
+
+
 def test_a_baseline_file_stands_beside_the_config_and_may_come_later(conf):
     config = conf.load(DATA + "balance: {baseline: run/baseline.json}")
     assert config.balance.options["baseline"] == str(conf.folder / "run/baseline.json")

@@ -292,6 +292,22 @@ def test_two_processes_do_not_write_one_store(configure, corpus):
             prepare(configure(), Bars())
 
 
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"log.jsonl": "{}", ".lock": "", "config.yaml": "of a run"},
+        {"manifest.json": '{"recipe": "ted-related", "files": {}}', "train.aze-en.en": "text"},
+    ],
+)
+def test_runs_and_corpora_are_not_taken_for_stores(configure, corpus, files):
+    (corpus / "home").mkdir()
+    for name, content in files.items():
+        (corpus / "home" / name).write_text(content)
+    with pytest.raises(CorpusError, match="not empty, and not a store"):
+        prepare(configure(f"store.folder={corpus / 'home'}"), Bars())
+    assert {path.name: path.read_text() for path in (corpus / "home").iterdir()} == files
+
+
 def test_a_folder_with_other_things_in_it_is_refused_and_not_touched(configure, corpus):
     (corpus / "home" / "run").mkdir(parents=True)
     (corpus / "home" / "run" / "meta.json").write_text("{}")

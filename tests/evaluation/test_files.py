@@ -49,6 +49,9 @@ def test_files_and_forms(run, translator, tmp_path):
         (("--from", "aa", "--n-best", "2"), "n_best: text has one line"),
         (("--from", "aa", "--beam", "0"), "beam: expected 1 or more"),
         (("--from", "aa", "--which", "5"), "no checkpoint '5'"),
+        (("--from", "aa", "--max-ratio", "inf"), "max_ratio: expected a number above 0, got inf"),
+        (("--from", "aa", "--length-penalty", "nan"), "length_penalty: expected a finite number, got nan"),
+        (("--to", "de", "--from", "aa", "--force"), "aa-de: the model writes en only, whatever it is asked for"),
     ],
 )
 def test_mistakes_cost_a_line(run, arguments, message):
@@ -65,6 +68,34 @@ def test_bytes_that_are_no_text_are_named_and_nothing_is_half_written(run, tmp_p
     assert done.returncode == 2
     assert "line 2: not UTF-8" in done.stderr
     assert [path.name for path in tmp_path.iterdir()] == ["in"]
+
+
+def test_a_file_that_is_cut_off_is_named(run, tmp_path):
+    (tmp_path / "in.gz").write_bytes(gzip.compress(b"abc\n" * 1000)[:-12])
+    done = evenglot("translate", run, "--from", "aa", "--input", tmp_path / "in.gz", "--output", tmp_path / "out")
+    assert done.returncode == 2
+    assert "cannot read on: the compressed file is cut off" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["in.gz"]
+
+
+@pytest.mark.parametrize(
+    ("closed", "said"), [("<&-", "standard input is closed"), (">&-", "standard output is closed")]
+)
+def test_without_input_or_output_it_says_so(run, closed, said):
+    command = f"echo a | '{PROGRAM}' translate '{run}' --from aa --device cpu {closed}"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1
+    assert said in done.stderr
+
+
+def test_a_byte_order_mark_is_not_text(run):
+    sentence = foreign("aa")[0]
+    plain, marked = (
+        evenglot("translate", run, "--from", "aa", stdin=mark + sentence).stdout for mark in ("", "\ufeff")
+    )
+    assert plain == marked != ""
 
 
 def test_score_translates_and_scores_every_direction(run):

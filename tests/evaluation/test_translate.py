@@ -107,6 +107,9 @@ def test_zero_shot_needs_force_and_a_known_tag():
     assert translator.direction("bb", "aa", force=True).name == "aa-bb"
     with pytest.raises(ValueError, match="no >>xx<< in the vocabulary; the model knows bb, en"):
         translator.direction("xx", "aa", force=True)
+    one_target = directions("aa-en", "bb-en", of="source")  # its tags name the source, so nothing tells it where to go
+    with pytest.raises(ValueError, match="aa-fr: the model writes en only"):
+        one_target.direction("fr", "aa", force=True)
 
 
 # -------------------------------------------------------------------------------------------------- which model

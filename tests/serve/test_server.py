@@ -1,10 +1,13 @@
 from __future__ import annotations
 
 import signal
+import socket
+import struct
 import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 
 import httpx
 import pytest
@@ -28,6 +31,26 @@ def test_without_the_packages_it_says_what_to_install(monkeypatch):
         monkeypatch.delitem(sys.modules, name)
     with pytest.raises(ValueError, match=r'pip install "evenglot\[serve\]"'):
         __import__("evenglot.serve")
+
+
+def test_a_client_that_leaves_before_the_answer_ends_nothing(run):
+    program = str(Path(sys.executable).with_name("evenglot"))
+    command = [program, "serve", str(run), "--port", "0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+        url = process.stdout.readline().split(" at ")[1].split()[0]
+        host, port = url.removeprefix("http://").split(":")
+        for _ in range(20):
+            with socket.create_connection((host, int(port))) as connection:
+                connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # leave at once
+                connection.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        broken = b"POST /api/translate HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nab"
+        with socket.create_connection((host, int(port))) as connection:
+            connection.sendall(broken)
+        assert httpx.get(f"{url}/api/health").status_code == 200
+        process.terminate()
+        rest = process.stdout.read()
+    assert process.returncode == 0
+    assert "Traceback" not in rest
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)])

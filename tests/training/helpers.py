@@ -52,7 +52,7 @@ def mean_loss(model, corpora, smoothing=0.1):
     """Of a target piece of all these corpora together; gradients flow."""
     losses = []
     for corpus in corpora:
-        batch = collate([corpus], np.zeros(len(corpus), dtype=np.int16), np.arange(len(corpus)), PAD)
+        batch = collate([corpus], np.zeros(len(corpus), dtype=np.int32), np.arange(len(corpus)), PAD)
         hidden = model(batch.source, batch.source_lengths, batch.target, batch.target_lengths)
         real = batch.target[batch.target != PAD]
         logits = hidden @ model.output_embedding.T

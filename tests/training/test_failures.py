@@ -180,6 +180,28 @@ def test_a_store_must_be_of_the_same_directions(refused, own):
     assert "was prepared for other directions (cc-en); run `evenglot prepare`" in line
 
 
+@pytest.mark.parametrize("key", ["store.valid_cap=5", "store.seed=9", "data.invalid_utf8=drop"])
+def test_a_store_must_be_of_the_same_settings(refused, own, key):
+    line = refused(conf=own, settings=[*SHORT, key])
+    assert f"was prepared with another {key.split('=')[0]}; run `evenglot prepare`" in line
+
+
+def test_text_elsewhere_than_in_the_store_is_mentioned(own, tmp_path, capsys):
+    for file in own.parent.glob("train.*"):
+        shutil.copy(file, tmp_path / file.name)
+    train(configured(own, [*SHORT, f"data.train={tmp_path}/train.{{pair}}.{{lang}}"]), tmp_path / "run")
+    assert "data.train: other paths than when the store was prepared" in capsys.readouterr().err
+    train(configured(own, SHORT), tmp_path / "other")
+    assert "other paths" not in capsys.readouterr().err
+
+
+def test_the_settings_of_a_store_are_those_it_was_made_with(refused, own):
+    """A kill between two files must not leave old content under new settings."""
+    config = Path(load_config(own).store.folder) / "config.yaml"
+    config.write_text(config.read_text().replace("max_words: null", "max_words: 4"))
+    assert f"{config}: not what this store was made with" in refused(conf=own, settings=SHORT)
+
+
 def test_a_store_must_not_change_under_a_run(refused, own, tmp_path):
     train(configured(own, SHORT), tmp_path / "run")
     before = contents(tmp_path / "run" / "checkpoints")

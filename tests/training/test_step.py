@@ -46,7 +46,7 @@ def by_sentence(model, names=SIZES):
 
 def stand_in():
     """What a process runs that has nothing left to do."""
-    return collate(list(CORPORA.values()), np.array([0], dtype=np.int16), np.array([3]), PAD, weight=0.0)
+    return collate(list(CORPORA.values()), np.array([0], dtype=np.int32), np.array([3]), PAD, weight=0.0)
 
 
 def fastdro_gradient(model, weigh, baseline=0.0):
