@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -47,6 +48,7 @@ METHODS = {
 TABLES = {  # where the paper has the strategies of ours: its table, its corpus, what we call that
     "related/table-a": ("tab:ted:full", "ted_related", "TED related"),
     "related/table-b": ("tab:wmt:dro", "wmt", "WMT"),
+    "related/main": ("tab:ted:full", "ted_related", "TED related"),
     "related-long/main": ("tab:ted:full", "ted_related", "TED related"),
     "diverse/main": ("tab:ted:full", "ted_diverse", "TED diverse"),
 }
@@ -87,12 +89,7 @@ def _beside_the_paper(
     folder: Path, table: str, direction: str, strategies: Sequence[str]
 ) -> tuple[list[str], list[list[str]]]:
     """Differences to ERM with their intervals."""
-    results = {
-        name: [read_result(run, name, "test") for run in runs]
-        for name in strategies
-        if (runs := runs_of(folder, direction, name))
-    }
-    compared = {name: _against_same_seeds(results["erm"], rows) for name, rows in results.items()}
+    compared = {name: _against_erm(folder, direction, name) for name in strategies if runs_of(folder, direction, name)}
     directions = list(compared["erm"]["directions"])
     largest, smallest = directions[0], directions[-1]
     paper = _paper(f"{folder.name}/{table.removesuffix(f'-{direction}')}", direction)
@@ -121,12 +118,18 @@ def _beside_the_paper(
     return heading, rows
 
 
-def _against_same_seeds(reference: Sequence[Result], rows: Sequence[Result]) -> dict[str, Any]:
-    """A row with fewer seeds than the reference is compared with those runs that share its initialisation and order."""
+@cache  # a row stands in several tables
+def _against_erm(folder: Path, direction: str, name: str) -> dict[str, Any]:
+    """A row with fewer seeds than ERM is compared with those runs that share its initialisation and order."""
+    rows, reference = (_results(folder, direction, each) for each in (name, "erm"))
     seeds = {result.seed for result in rows}
     same = [result for result in reference if result.seed in seeds]
-    found: dict[str, Any] = compare(same if rows is reference else [*same, *rows], "erm", "test", print).as_json()
+    found: dict[str, Any] = compare(same if name == "erm" else [*same, *rows], "erm", "test", print).as_json()
     return found
+
+
+def _results(folder: Path, direction: str, name: str) -> list[Result]:
+    return [read_result(run, name, "test") for run in runs_of(folder, direction, name)]
 
 
 def _lengths(folder: Path, direction: str) -> tuple[list[str], list[list[str]]]:

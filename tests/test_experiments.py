@@ -1,9 +1,22 @@
-"""What the docs say of experiments is what the kept results say."""
+"""What the docs say of experiments is what the kept results say, and these are of the grids that stand beside them."""
 
-from experiments.tables import BLOCK, PAGE, renewed
+from evenglot.grid.keep import kept
+from evenglot.grid.plan import load_grid
+from experiments.tables import BLOCK, HERE, PAGE, renewed
 
 
 def test_the_tables_of_the_docs_are_those_of_the_kept_results(capsys):
     text = PAGE.read_text(encoding="utf-8")
     assert BLOCK.search(text)
     assert renewed(text) == text, "run: python -m experiments.tables"
+
+
+def test_kept_runs_have_the_settings_of_their_grids():
+    """So that a grid goes on from what is kept, on any machine."""
+    found = {path.parent for path in HERE.glob("*/results/**/scores.json")}
+    assert found
+    for file in HERE.glob("*/*-*-*.yaml"):
+        grid, jobs = load_grid(file)
+        results = file.parent / "results"
+        found -= {results / job.name for job in jobs if kept(job, grid.split, grid.beam, results, file.parent)}
+    assert not found, "in no grid"
