@@ -9,15 +9,16 @@ from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import ConfigDict, Field, ValidationError, ValidationInfo, create_model, model_validator
+from pydantic import AfterValidator, ConfigDict, Field, ValidationError, ValidationInfo, create_model, model_validator
 
 from evenglot import yaml12
 from evenglot.balance import Balancer, create
 from evenglot.balance.catalogue import PRESETS, STRATEGIES
-from evenglot.balance.groups import Unit
+from evenglot.balance.groups import Groups, Unit
+from evenglot.balance.static import mixture_of
 from evenglot.config.data import DataSettings, Declaration
 from evenglot.config.errors import Faults, Keys, explain, refuse, some
-from evenglot.config.section import Context, Count, FilePath, Finite, Section, Seed
+from evenglot.config.section import Context, Count, FilePath, Finite, Section, Seed, absolute
 from evenglot.config.source import read_source
 from evenglot.config.training import ModelSettings, TrainSettings
 from evenglot.directions import shared_side
@@ -81,6 +82,16 @@ class BatchSettings(Section):
         return max(1, self.tokens_per_update // self.tokens_per_batch)
 
 
+AUTO = "auto:"  # and then a mixture
+
+
+def _reference_or_path(value: str, info: ValidationInfo) -> str:
+    return value if value.startswith(AUTO) else absolute(value, info)
+
+
+ReferenceOrPath = Annotated[str, Field(min_length=1), AfterValidator(_reference_or_path)]
+
+
 class BalanceSettings(Section):
     """How often each group is shown. Beside these keys, all options of the strategy, with their defaults."""
 
@@ -97,6 +108,14 @@ class BalanceSettings(Section):
     def create(self, sizes: Mapping[str, float], tokens: Mapping[str, float] | None = None) -> Balancer:
         """The balancer for groups with these sizes in sentence pairs (and in target tokens)."""
         return create(self.strategy, sizes, tokens=tokens, p_unit=self.p_unit, **self.options)
+
+    @property
+    def reference_mixture(self) -> str | None:
+        """What the reference run is drawn from that is to be trained first: `baseline: auto`, or `auto:tau:100`."""
+        given = self.options.get("baseline")
+        if given == "auto":
+            return "data"
+        return given.removeprefix(AUTO) if isinstance(given, str) and given.startswith(AUTO) else None
 
     def without_baseline_file(self) -> BalanceSettings:
         """The same without a baseline that is not there yet: a file, or that of a reference run (`auto`)."""
@@ -128,7 +147,7 @@ def model_of(strategy: str) -> type[Section]:
     """The keys of the section with a strategy, made from the signature of what builds its balancer."""
     special: dict[str, Any] = {
         "preset": Literal[tuple(PRESETS)],
-        "baseline": Mapping[str, Finite] | Literal["auto"] | FilePath | None,
+        "baseline": Mapping[str, Finite] | Literal["auto"] | ReferenceOrPath | None,
     }
     _, *options = inspect.signature(STRATEGIES[strategy], eval_str=True).parameters.values()  # the first is the groups
     taken = inspect.signature(create).parameters  # what it takes itself, it does not pass on
@@ -247,6 +266,8 @@ class Config(Section):
         balance = self.balance.without_baseline_file()
         try:
             balancer = balance.create(sizes, sizes)
+            if (mixture := self.balance.reference_mixture) is not None:
+                mixture_of(mixture, Groups.of(sizes), "baseline")
         except (ValueError, ArithmeticError) as error:
             option, colon, message = str(error).partition(": ")
             known = bool(colon) and option in balance.options

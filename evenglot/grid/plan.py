@@ -149,7 +149,7 @@ def _job(grid: Grid, direction: str | None, strategy: str, seed: int, path: str,
         place = f"directions.{direction}" if "data.directions" in str(error) else f"strategies.{strategy}"
         raise ConfigError(f"{path}: {place}: {line}" for line in error.lines) from None
     file = config.balance.options.get("baseline")
-    if isinstance(file, str) and file != "auto" and not Path(file).exists():
+    if isinstance(file, str) and config.balance.reference_mixture is None and not Path(file).exists():
         raise ConfigError(
             [f"{path}: strategies.{strategy}: balance.baseline: neither a strategy of this grid nor a file: {file}"]
         )

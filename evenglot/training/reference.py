@@ -73,19 +73,15 @@ def reference_cost(config: Config, run: Run) -> dict[str, float] | None:
     given = config.balance.options.get("baseline")
     if not isinstance(given, str):
         return None
-    about = baseline_about(run.baseline_file if given == "auto" else given)
+    about = baseline_about(given if config.balance.reference_mixture is None else run.baseline_file)
     return {key: about[key] for key in ("updates", "seconds") if key in about} or None
 
 
-def reference_config(config: Config) -> Config:
-    """The same model on the data as they are: what the paper takes its baselines from."""
-    balance = BalanceSettings(strategy="proportional", p_unit=config.balance.p_unit)
+def reference_config(config: Config, mixture: str) -> Config:
+    """The same model on a mixture that stays: on the data as they are, what the paper takes its baselines from."""
+    strategy = {"strategy": "proportional"} if mixture == "data" else {"strategy": "schedule", "points": {0: mixture}}
+    balance = BalanceSettings.model_validate({**strategy, "p_unit": config.balance.p_unit})
     return config.model_copy(update={"balance": balance})
-
-
-def wants_reference(config: Config) -> bool:
-    """Is a reference run to be trained first?"""
-    return config.balance.options.get("baseline") == "auto"
 
 
 def with_baseline(config: Config, file: Path) -> BalanceSettings:

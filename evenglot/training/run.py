@@ -98,7 +98,7 @@ class Run:
 
     def own_baseline_file(self) -> Path:
         """Where the losses of this run's model go, unless somebody says otherwise."""
-        if self.config().balance.options.get("baseline") == "auto":
+        if self.config().balance.reference_mixture is not None:
             raise RunError(f"{self.baseline_file}: this run was trained against it; write elsewhere, with --out FILE")
         return self.baseline_file
 

@@ -14,7 +14,7 @@ from evenglot.files import lock
 from evenglot.progress import Bars
 from evenglot.training.loop import Training
 from evenglot.training.parallel import Processes, processes
-from evenglot.training.reference import baseline, reference_config, wants_reference, with_baseline
+from evenglot.training.reference import baseline, reference_config, with_baseline
 from evenglot.training.run import (
     Run,
     RunError,
@@ -41,8 +41,8 @@ def train(config: Config, folder: Path, *, resume: bool = False) -> str:
                 f"{some(elsewhere)}: other paths than when the store was prepared. Training goes by the store; if "
                 "there is other text, run `evenglot prepare` first."
             )
-        if wants_reference(config):
-            reason = _train_reference(config, run, mine, resume)
+        if (mixture := balance.reference_mixture) is not None:
+            reason = _train_reference(config, mixture, run, mine, resume)
             if reason == "stopped":
                 return reason
             balance = with_baseline(config, run.baseline_file)
@@ -74,19 +74,20 @@ def _check_folder(run: Run, config: Config, resume: bool) -> None:
         run.refuse_if_taken()
 
 
-def _train_reference(config: Config, run: Run, mine: Processes, resume: bool) -> str:
-    """`balance.baseline: auto`: a run on the data as they are, and its losses. What is done is not done again."""
+def _train_reference(config: Config, mixture: str, run: Run, mine: Processes, resume: bool) -> str:
+    """`balance.baseline: auto`: a run on a mixture that stays, and its losses. What is done is not done again."""
     sizes = dict.fromkeys(config.data.groups.values(), 1e12)  # any will do, to ask what it listens to
     signal = config.balance.without_baseline_file().create(sizes, sizes).signal
     bars = Bars()
-    plain = reference_config(config)
+    plain = reference_config(config, mixture)
     _check_folder(run, config, resume)
     _check_folder(run.reference, plain, resume)
     if run.baseline_file.exists():
         return "done"
     if mine.is_first:
+        drawn = "on the data as they are" if mixture == "data" else f"with {mixture}"
         bars.note(
-            f"balance.baseline: auto. First a reference run on the data as they are, as long as this one, in "
+            f"balance.baseline: auto. First a reference run {drawn}, as long as this one, in "
             f"{run.reference.folder}: it doubles the cost."
         )
     reason = _train(plain, plain.balance, run.reference, mine, resume)

@@ -212,6 +212,8 @@ def test_options_reach_the_balancer(conf):
         ("center: tau:none", "balance.center: 'tau:none'"),
         ("center: {no-en: 1}", "balance.center: nothing given for tur-en"),
         ("baseline: {no-en: 1}", "balance.baseline: no reference loss for tur-en"),
+        ("baseline: auto:tau", "balance.baseline: 'tau': "),
+        ("baseline: auto:erm", "balance.baseline: expected 'data', 'uniform', 'tau:3', 'unimax:20' or shares by group"),
         ("p_unit: words", "balance.p_unit: expected 'sentences' or 'tokens', got 'words'"),
         ("{strategy: schedule, points: {x: data}}", "balance.points.x: expected a whole number, got 'x'"),
     ],

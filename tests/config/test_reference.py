@@ -51,7 +51,7 @@ def test_types_ranges_defaults_and_explanations_are_those_of_models_and_example(
     assert rows["model"]["dropout"] == ["number, 0 or more, below 1", "`0.3`", "the paper's; 0.1 for large corpora"]
     assert rows["clean"]["max_ratio"][:2] == ["number, above 1, or null", "`null`"]
     assert rows["data"]["directions"][1] == "*needed*"
-    assert rows["balance"]["baseline"][2].endswith("of the same length first, which doubles the cost")  # two lines
+    assert rows["balance"]["baseline"][2].endswith("that has seen more of the small")  # four lines
     assert rows["temperature"]["tau"] == ["number", "*needed*", ""]
     assert rows["cvar-ibr"]["ema"][2] == "as for `chi-ibr`"
     assert rows["group-dro"]["start"][2] == ""  # not what chi-ibr calls so

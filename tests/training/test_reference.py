@@ -14,7 +14,7 @@ from evenglot.config import load_config
 from evenglot.progress import Bars
 from evenglot.training.checkpoint import checkpoints, fingerprint, save
 from evenglot.training.parallel import Processes
-from evenglot.training.reference import baseline
+from evenglot.training.reference import baseline, reference_cost
 from evenglot.training.run import Run, RunError, load_model
 from evenglot.training.train import train
 from tests.training.commands import without_times
@@ -186,6 +186,22 @@ def test_auto_goes_with_every_other_option(configure, tmp_path, options):
     assert events(tmp_path, "balance")[0]["baseline"] == {name: written["losses"][name] for name in NAMES}
     assert written["about"]["split"] == options.get("signal", "train")
     assert written["about"]["unit"] == options.get("loss_per", "token")
+
+
+def test_auto_with_another_mixture(configure, tmp_path):
+    config = configure({**AUTO, "baseline": "auto:uniform"}, batches=SHORT, train={"updates": 4})
+    train(config, tmp_path / "run")
+    (shown, *_) = events(tmp_path / "run" / "reference", "interval")
+    assert shown["mixture"] == pytest.approx(dict.fromkeys(NAMES, 1 / 3))
+    losses = compute(tmp_path / "run" / "reference", tmp_path / "again.json")
+    assert events(tmp_path / "run", "balance")[0]["baseline"] == losses
+    assert reference_cost(config, Run(tmp_path / "run"))["updates"] == 4
+    train(
+        configure({**AUTO, "baseline": "auto:uniform"}, batches=SHORT, train={"updates": 5}),
+        tmp_path / "run",
+        resume=True,
+    )
+    assert events(tmp_path / "run", "done")[-1]["step"] == 5
 
 
 def test_auto_goes_with_groups_of_several_directions(configure, tmp_path):
