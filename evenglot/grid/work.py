@@ -132,13 +132,14 @@ class Workers:
     def _begin(self, job: Job) -> Working:
         job.run.folder.mkdir(parents=True, exist_ok=True)
         if not _trained(job):  # what was made from a shorter run must not be taken for that of this one
-            made = [scores_file(job.run, self.grid.split), *_wanted(job, self.every)]
-            made += [] if checkpoints(job.run.checkpoints) else [job.run.log_file]  # it begins anew
-            for file in made:
+            for file in (scores_file(job.run, self.grid.split), *_wanted(job, self.every)):
                 file.unlink(missing_ok=True)
+        to_do = deque(commands(self.grid, job, self.every, self.at_once))
+        if not checkpoints(job.run.checkpoints):  # it begins anew: what is wanted of it went with its weights
+            job.run.log_file.unlink(missing_ok=True)
         output = (job.run.folder / OUTPUT).open("ab+")
         self.display.begin(job)
-        return Working(job, deque(commands(self.grid, job, self.every, self.at_once)), output, held=self.held)
+        return Working(job, to_do, output, held=self.held)
 
     def _look_after(self, work: Working) -> None:
         try:

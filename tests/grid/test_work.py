@@ -475,6 +475,30 @@ def test_a_kept_run_is_trained_again_if_a_new_strategy_needs_losses_that_were_no
     assert same_results(tmp_path / "kept", folder / "runs")
 
 
+@pytest.mark.slow
+def test_so_is_one_whose_checkpoints_were_removed(plan, tmp_path):
+    plan(GRID + "checkpoints: remove\n")
+    finish("compare", tmp_path / "grid.yaml", output=tmp_path / "said")
+    losses = (tmp_path / "runs" / "erm" / "seed-1" / "baseline-train-token.json").read_bytes()
+    plan(
+        GRID
+        + "  ear: {{balance: {{strategy: chi-ibr, rho: 0.1, signal: valid, baseline: erm}}}}\ncheckpoints: remove\n"
+    )
+    finish("compare", tmp_path / "grid.yaml", output=tmp_path / "said")
+    assert (tmp_path / "runs" / "ear" / "seed-1" / "scores.json").exists()
+    assert (tmp_path / "runs" / "erm" / "seed-1" / "baseline-train-token.json").read_bytes() == losses
+
+
+@pytest.mark.slow
+def test_failures_are_told_beside_the_comparison_of_the_others(plan, tmp_path):
+    """Also where no reference is named: the run on the data as they are is it."""
+    plan(settings("chi", "train: {{learning_rate: 1e30}}") + "  flat: {{balance: {{strategy: uniform}}}}\n")
+    with Command("compare", tmp_path / "grid.yaml", output=tmp_path / "said") as command:
+        assert command.wait() == 2
+    assert "flat against erm, mean chrF++" in command.said
+    assert "evenglot: chi/seed-1: " in command.said
+
+
 # ---------------------------------------------------------------------------------------------- the command
 
 
