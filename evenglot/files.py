@@ -75,11 +75,11 @@ def finished_file(path: Path) -> Iterator[BinaryIO]:
 
     A link leads to the file that is meant. What is no file (a pipe, /dev/null) is written to, not replaced.
     """
-    path = path.resolve()
-    if path.exists() and not path.is_file():
-        with path.open("wb") as file:
+    if path.exists() and not (path.is_file() and not any(map(path.is_relative_to, ("/dev", "/proc")))):
+        with path.open("ab") as file:
             yield file
         return
+    path = path.resolve()
     unfinished = _beside(path, UNFINISHED)
     try:
         with unfinished.open("wb") as file:

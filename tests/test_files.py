@@ -158,6 +158,17 @@ def test_what_is_no_file_is_written_to_and_not_replaced(tmp_path):
     assert (tmp_path / "pipe").is_fifo()
 
 
+def test_standard_output_by_name_is_added_to(tmp_path):
+    program = "from pathlib import Path; from evenglot.files import write_text; write_text(Path('/dev/stdout'), 'text')"
+    piped = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True, text=True)
+    assert piped.stdout == "text"
+    with (tmp_path / "all").open("a") as file:
+        file.write("before ")
+        file.flush()
+        subprocess.run([sys.executable, "-c", program], stdout=file, check=True)
+    assert (tmp_path / "all").read_text() == "before text"
+
+
 def test_json_is_replaced_whole(tmp_path):
     write_json(tmp_path / "a.json", {"a": 0.1})
     with pytest.raises(TypeError):

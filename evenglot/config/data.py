@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from functools import cached_property
 from itertools import product
 from pathlib import Path
@@ -28,15 +29,19 @@ SPLITS: tuple[Split, ...] = ("train", "valid", "test")
 
 def _pattern(value: Any, info: ValidationInfo) -> Any:
     """A path pattern, or two: made absolute, so that a saved configuration means the same anywhere."""
-    folder = str(Context.of(info).folder)
-    if "{" in folder or "}" in folder:
-        raise ValueError(f"{folder}: this folder has {{ or }} in its name, which mark fields in paths; rename it")
     if isinstance(value, str):
-        return absolute(check_pattern(value), info)
+        return _absolute(check_pattern(value), info)
     if isinstance(value, list | tuple) and len(value) == 2 and all(isinstance(path, str) for path in value):
         source, target = check_pattern(tuple(value))
-        return absolute(source, info), absolute(target, info)
+        return _absolute(source, info), _absolute(target, info)
     raise ValueError(f"expected a path, such as 'train.{{pair}}.{{lang}}.gz', or two; got {show(value)}")
+
+
+def _absolute(pattern: str, info: ValidationInfo) -> str:
+    folder = str(Context.of(info).folder)
+    if not os.path.isabs(os.path.expanduser(pattern)) and ("{" in folder or "}" in folder):
+        raise ValueError(f"{folder}: this folder has {{ or }} in its name, which mark fields in paths; rename it")
+    return absolute(pattern, info)
 
 
 def _columns(value: Any) -> Any:

@@ -64,10 +64,13 @@ def prepare(config: Config, bars: Bars) -> Store:
 
 def _is_ours(root: Path) -> bool:
     """Is this folder a store, perhaps damaged, or the beginning of one, or empty?"""
-    with suppress(OSError, ValueError):
-        return "artefacts" in json.loads((root / MANIFEST).read_text(encoding="utf-8"))
-    names = {path.name for path in root.iterdir()} - {LOCK, MANIFEST, CONFIG, *PLACES}
-    return all(artefacts.NAME.fullmatch(name) or name.endswith(UNFINISHED) for name in names)
+    names = {path.name for path in root.iterdir()}
+    if MANIFEST in names:
+        with suppress(OSError, ValueError, TypeError):
+            return "artefacts" in json.loads((root / MANIFEST).read_text(encoding="utf-8"))
+        return "train" in names  # damaged
+    others = names - {LOCK, CONFIG, *PLACES}
+    return all(artefacts.NAME.fullmatch(name) or name.endswith(UNFINISHED) for name in others)
 
 
 def _remove(root: Path) -> None:

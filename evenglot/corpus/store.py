@@ -171,7 +171,7 @@ def open_store(folder: Path, verify: bool = True) -> Store:
     if not intact:
         raise DamagedError(f"{root / MANIFEST}: damaged, or of another version; run `evenglot prepare` again")
     store = Store(root, content)
-    if content.get("config", config_key(root)) != config_key(root):  # older stores do not say
+    if "config" in content and content["config"] != config_key(root):  # older stores do not say
         raise DamagedError(f"{root / CONFIG}: not what this store was made with; run `evenglot prepare` again")
     for artefact in store.artefacts:
         if verify:

@@ -128,8 +128,11 @@ def score_run(
         made = {"beam": options.beam, "engine": engine, "which": which, "step": chosen.step}
         model = load_model(chosen).to(usable_device(device))
         for name in (each.name for each in _directions(store, split)):
-            losses[name] = reference_losses(model, store, name, split)
+            counts = reference_losses(model, store, name, split)
+            if counts.any():
+                losses[name] = counts
             if left_out := int(too_long(model, store.corpus(name, split)).sum()):
+                made["left_out"] = made.get("left_out", 0) + left_out
                 bars.note(
                     f"{name}: {left_out} of the {split} pairs are too long for the model; the loss is of the others"
                 )

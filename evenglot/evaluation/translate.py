@@ -101,7 +101,7 @@ class Translator:
             raise ValueError(f"say {missing} too: {known}")
         asked = f"{source or '?'}-{to or '?'}"
         if not force or to is None:
-            hint = "; --force tries all the same" if to is not None else ""
+            hint = "; --force tries all the same" if to is not None and self._tag_side == "target" else ""
             raise ValueError(f"{asked}: the model was not trained on this direction; {known}{hint}")
         if self._tag_side == "source" and to not in {d.tgt for d in self.directions}:
             raise ValueError(f"{asked}: the model writes {self.directions[0].tgt} only, whatever it is asked for")

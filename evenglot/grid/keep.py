@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +16,10 @@ from evenglot.training.log import read_log
 from evenglot.training.run import Run, RunError, differences
 
 BASELINES, SCORES, STATISTICS = "baseline*.json", "scores*.json", "statistics*.npz"
+PROVIDER = 3  # parts of a path: the strategy, seed and file of the run that a baseline is of
 WHAT_DATA = ("directions", "grouping")  # the other keys of `data` say where the text is
 FREE_TO_KEEP = {"store.folder", "store.threads"} | {
-    f"train.{key}"
-    for key in ("threads", "device", "log_every", "trackers", "save_every", "keep_last", "keep_best", "warn_passes")
+    f"train.{key}" for key in ("threads", "device", "log_every", "trackers", "warn_passes")
 }
 
 
@@ -33,7 +32,10 @@ def keep(job: Job, split: str, folder: Path, root: Path) -> None:
     with finished_folder(before) as target:
         for file in (*before.glob(SCORES), *before.glob(STATISTICS)):
             shutil.copy(file, target / file.name)
-        (target / "config.yaml").write_text(yaml12.dump(_settings(job.config, root)), encoding="utf-8")
+        settings = _settings(job.config, root)
+        if job.needs is not None:  # known by the run of the grid that it is of, wherever that was made
+            settings["balance"]["baseline"] = "/".join(job.needs[1].parts[-PROVIDER:])
+        (target / "config.yaml").write_text(yaml12.dump(settings), encoding="utf-8")
         with (target / "log.jsonl").open("w", encoding="utf-8") as log:
             for event in read_log(job.run.log_file):
                 log.write(json.dumps(without_paths(event, root), ensure_ascii=False) + "\n")
@@ -53,8 +55,10 @@ def kept(job: Job, split: str, beam: int, folder: Path, root: Path) -> bool:
     wanted = _settings(job.config, root)
     where = {f"data.{key}" for key in (*settings["data"], *wanted["data"]) if key not in WHAT_DATA}
     changed = differences(settings, wanted) - where - FREE_TO_KEEP
-    if job.needs is not None and _provider(settings) == _provider(wanted):
-        changed -= {"balance.baseline"}  # of the same run of the grid, wherever its `out` was
+    if job.needs is not None:
+        given = Path(str(settings["balance"].get("baseline"))).parts[-PROVIDER:]
+        changed -= {"balance.baseline"}
+        changed |= {"balance.baseline"} if given != job.needs[1].parts[-PROVIDER:] else set()
     made = scored_with(there, split)
     if made is not None and made.get("beam", beam) != beam:
         changed.add("beam")
@@ -64,11 +68,6 @@ def kept(job: Job, split: str, beam: int, folder: Path, root: Path) -> bool:
             "the new settings elsewhere"
         )
     return made is not None
-
-
-def _provider(settings: Mapping[str, Any]) -> tuple[str, ...]:
-    """Strategy, seed and file of the run that a baseline comes from."""
-    return Path(str(settings["balance"].get("baseline"))).parts[-3:]
 
 
 def restore_baselines(job: Job, folder: Path) -> None:

@@ -25,13 +25,13 @@ from evenglot.grid.display import GridDisplay
 from evenglot.grid.keep import FREE_TO_KEEP, keep, kept, restore_baselines
 from evenglot.grid.plan import Grid, Job
 from evenglot.progress import Bars
-from evenglot.training.checkpoint import checkpoints
 from evenglot.training.log import read_log
 from evenglot.training.parallel import cores
 from evenglot.training.run import Run, RunError
 
 SECONDS_BETWEEN_LOOKS = 0.5  # at what the processes do
 PR_SET_PDEATHSIG = 1
+LIMITS = {"train.updates", "train.intervals", "train.patience"}  # of the length of a run
 OUTPUT = "output.txt"  # in the folder of a run: what its commands said
 
 
@@ -44,6 +44,7 @@ class Working:
     output: IO[bytes]
     process: subprocess.Popen[bytes] | None = None
     command: str = ""
+    threads: int | None = None
     held: int | None = None  # the lock of the grid, which a run holds too: it may outlive us
     said_before: int = 0  # bytes of output before the command that runs
 
@@ -60,6 +61,7 @@ class Working:
         if not self.commands:
             return False
         self.said_before = os.fstat(self.output.fileno()).st_size
+        environment = os.environ | ({"OMP_NUM_THREADS": str(self.threads)} if self.threads else {})
         arguments = self.commands.popleft()
         self.command = arguments[0]
         self.process = subprocess.Popen(
@@ -67,6 +69,7 @@ class Working:
             stdin=subprocess.DEVNULL,
             stdout=self.output,
             stderr=subprocess.STDOUT,
+            env=environment,
             start_new_session=True,  # Ctrl-C is for us: we tell the others
             pass_fds=() if self.held is None else (self.held,),
             preexec_fn=_end_with_us,
@@ -131,15 +134,18 @@ class Workers:
 
     def _begin(self, job: Job) -> Working:
         job.run.folder.mkdir(parents=True, exist_ok=True)
-        if not _trained(job):  # what was made from a shorter run must not be taken for that of this one
-            for file in (scores_file(job.run, self.grid.split), *_wanted(job, self.every)):
-                file.unlink(missing_ok=True)
-        to_do = deque(commands(self.grid, job, self.every, self.at_once))
-        if not checkpoints(job.run.checkpoints):  # it begins anew: what is wanted of it went with its weights
-            job.run.log_file.unlink(missing_ok=True)
+        outdated = [] if _trained(job) else [scores_file(job.run, self.grid.split)]
+        if _is_longer(job):  # what was made from a shorter run must not be taken for that of this one
+            outdated += _wanted(job, self.every)
+        if not any(job.run.checkpoints.glob("*")):  # it begins anew: what is wanted of it went with its weights
+            outdated.append(job.run.log_file)
+        for file in outdated:
+            file.unlink(missing_ok=True)
+        threads = None if job.config.train.threads else max(1, cores() // self.at_once)
+        to_do = deque(commands(self.grid, job, self.every, threads))
         output = (job.run.folder / OUTPUT).open("ab+")
         self.display.begin(job)
-        return Working(job, to_do, output, held=self.held)
+        return Working(job, to_do, output, threads=threads, held=self.held)
 
     def _look_after(self, work: Working) -> None:
         try:
@@ -159,12 +165,10 @@ class Workers:
             self.working.remove(work)
 
 
-def commands(grid: Grid, job: Job, jobs: Sequence[Job], at_once: int = 1) -> list[list[str]]:
+def commands(grid: Grid, job: Job, jobs: Sequence[Job], threads: int | None = None) -> list[list[str]]:
     """What makes a finished run: train, score, and the losses that other runs take as their baselines."""
     folder = os.fspath(job.run.folder)
-    overrides = list(job.overrides)
-    if job.config.train.threads is None and at_once > 1:
-        overrides.append(f"train.threads={max(1, cores() // at_once)}")
+    overrides = [*job.overrides, *([f"train.threads={threads}"] if threads else [])]
     settings = [part for override in overrides for part in ("--set", override)]
     found = [
         ["train", grid.base, "--out", folder, "--resume", *settings],
@@ -173,7 +177,7 @@ def commands(grid: Grid, job: Job, jobs: Sequence[Job], at_once: int = 1) -> lis
     found += [
         ["baseline", folder, "--out", os.fspath(file), "--split", signal.split, "--per", signal.unit]
         for file, signal in _wanted(job, jobs).items()
-        if not (file.exists() and _trained(job))
+        if not file.exists()
     ]
     return found
 
@@ -210,12 +214,17 @@ def _trained(job: Job) -> bool:
     return now is not None and (before is None or now <= before)
 
 
+def _is_longer(job: Job) -> bool:
+    """Is the run to end elsewhere than it did when it was here before?"""
+    return job.run.config_file.exists() and bool(job.run.changes(job.config) & LIMITS)
+
+
 def _refuse_to_lengthen(jobs: Sequence[Job], missing: Sequence[Job]) -> None:
     """A run that goes on after its end would leave those that were trained against its losses without baselines."""
     for job in missing:
         given = [file for file in _wanted(job, jobs) if file.exists()]
         takers = [other for other in jobs if other.needs and other.needs[1] in given and other.run.config_file.exists()]
-        if takers and not _trained(job):
+        if takers and _is_longer(job):
             raise RunError(
                 f"{job.run.folder}: cannot be made longer: {takers[0].name} was trained against its losses; give the "
                 "longer grid an `out` of its own"

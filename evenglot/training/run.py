@@ -131,8 +131,9 @@ class Run:
 
     def refuse_if_emptied(self) -> None:
         """A run that ended, and whose checkpoints somebody removed, cannot go on; its record must not be lost."""
-        ended = self.log_file.exists() and any(event["event"] == "done" for event in read_log(self.log_file))
-        if ended and not any(self.checkpoints.glob("*")):
+        if any(self.checkpoints.glob("*")) or not self.log_file.exists():
+            return
+        if any(event["event"] == "done" for event in read_log(self.log_file)):
             raise RunError(
                 f"{self.folder}: there is a run already, whose checkpoints were removed; choose another folder, with "
                 "--out"

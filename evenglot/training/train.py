@@ -34,6 +34,8 @@ def train(config: Config, folder: Path, *, resume: bool = False) -> str:
     """
     run = Run(Path(folder))
     store = open_prepared(config, verify=False)  # before anything is written
+    if not any(run.checkpoints.glob("*")):  # later on the content of the store decides
+        refuse_other_text(config, store)
     with processes(config.train) as mine, _only_one(run, mine):
         balance = config.balance
         if mine.is_first and (elsewhere := other_paths(config, store)):
@@ -51,7 +53,6 @@ def train(config: Config, folder: Path, *, resume: bool = False) -> str:
 
 def _train(config: Config, balance: BalanceSettings, run: Run, mine: Processes, resume: bool) -> str:
     store = open_prepared(config, verify=mine.is_first)
-    refuse_other_text(config, store)
     refuse_long_sentences(config, store)
     groups = config.data.groups
     balancer = balance.create(sum_by_group(store.sizes, groups), sum_by_group(store.target_tokens, groups))
@@ -81,9 +82,11 @@ def _train_reference(config: Config, mixture: str, run: Run, mine: Processes, re
     bars = Bars()
     plain = reference_config(config, mixture)
     _check_folder(run, config, resume)
+    if resume and run.baseline_file.exists():
+        if run.reference.config_file.exists():
+            run.reference.refuse_if_changed(plain)
+        return "done"  # its checkpoints may be gone: its losses are all that is needed
     _check_folder(run.reference, plain, resume)
-    if run.baseline_file.exists():
-        return "done"
     if mine.is_first:
         drawn = "on the data as they are" if mixture == "data" else f"with {mixture}"
         bars.note(

@@ -158,7 +158,7 @@ def test_names_and_options_are_checked_and_the_nearest_is_offered():
         ({"xyz": 1.0}, {"xyz": 1}, "loss_sums: unknown group 'xyz'"),
         ({}, {"aze-en": 2}, "loss_sums: nothing given for 'aze-en', of which 2 were counted"),
         ({"aze-en": 1.0}, {}, "counts: nothing given for 'aze-en', which has a loss"),
-        ({"aze-en": [1.0], "tur-en": [1.0]}, {"aze-en": 1, "tur-en": 1}, "loss_sums: expected a number for each group"),
+        ({name: [1.0] for name in SIZES}, dict.fromkeys(SIZES, 1), "loss_sums: expected a number for each group"),
     ],
 )
 def test_bad_observations_are_refused_and_leave_no_trace(sums, counts, message):

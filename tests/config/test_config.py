@@ -252,6 +252,8 @@ def test_braces_in_the_name_of_the_folder_are_refused(tmp_path):
     (folder / "conf.yaml").write_text("data: {directions: [aa-en], train: 'train.{lang}'}\n")
     with pytest.raises(ConfigError, match="this folder has { or } in its name, which mark fields in paths; rename it"):
         load_config(folder / "conf.yaml", check_files=False)
+    (folder / "saved.yaml").write_text("data: {directions: [aa-en], train: '/text/train.{lang}'}\n")
+    assert load_config(folder / "saved.yaml", check_files=False).data.train == "/text/train.{lang}"
 
 
 def test_a_baseline_file_stands_beside_the_config_and_may_come_later(conf):

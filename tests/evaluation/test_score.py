@@ -51,6 +51,17 @@ def test_a_pair_that_is_too_long_for_the_model_does_not_count_in_the_loss(projec
     assert len(counts) == HELD_OUT + 1
 
 
+def test_a_direction_of_which_no_pair_fits_has_no_loss(project):
+    run = Run(project / "run")
+    for lang, line in {"aa": "ab " * 300, "en": "ba " * 300}.items():
+        (project / f"test.aa-en.{lang}").write_text(f"{line}\n" * 3)
+    prepare(load_config(project / "conf.yaml"), Bars())
+    scores, _ = score_run(run, "test", QUICK, Bars(), device="cpu")
+    assert "loss_per_character" not in scores["directions"]["aa-en"]
+    assert scores["directions"]["bb-en"]["loss_per_character"] > 0
+    assert scores["made"]["left_out"] == 3
+
+
 def test_a_store_that_was_prepared_anew_with_another_vocabulary_is_refused(project):
     text = project / "train.aa-en.en"
     text.write_text(text.read_text().replace("ba", "zzwx"))

@@ -18,8 +18,19 @@ from evenglot.evaluation.engines import SearchOptions
 from evenglot.evaluation.score import score_run
 from evenglot.evaluation.statistics import Statistics
 from evenglot.files import LOCK, LockedError, lock
+from evenglot.grid.display import GridDisplay
 from evenglot.grid.plan import load_grid
-from evenglot.grid.work import OUTPUT, Working, _politely, commands, finished, grid_results, run_grid
+from evenglot.grid.work import (
+    OUTPUT,
+    Workers,
+    Working,
+    _politely,
+    _refuse_to_lengthen,
+    commands,
+    finished,
+    grid_results,
+    run_grid,
+)
 from evenglot.progress import Bars
 from evenglot.training.parallel import Processes
 from evenglot.training.reference import baseline
@@ -172,9 +183,12 @@ def test_a_run_is_not_made_longer_under_those_who_have_its_losses(plan):
 
 def test_runs_at_the_same_time_share_the_cores(plan):
     grid, jobs = plan(settings("erm", "train: {{threads: null}}"))
-    alone, shared = (commands(grid, jobs[0], jobs, at_once)[0] for at_once in (1, 10_000))
-    assert not any("threads" in part for part in alone if part != "train.threads=null")
-    assert "train.threads=1" in shared
+    workers = Workers(grid, jobs, jobs, 10_000, print, GridDisplay(2, jobs, 2))
+    for job, threads in zip(jobs, (1, None), strict=True):  # the task has train.threads
+        work = workers._begin(job)
+        assert work.threads == threads
+        assert ("train.threads=1" in work.commands[0]) == (threads == 1)
+        work.output.close()
 
 
 def test_a_folder_with_a_run_of_other_settings_is_refused(plan):
@@ -185,13 +199,36 @@ def test_a_folder_with_a_run_of_other_settings_is_refused(plan):
         finished(grid, others[0], others)
 
 
+def begun(grid, jobs, job):
+    """The commands for a job that is begun."""
+    work = Workers(grid, jobs, jobs, 1, print, GridDisplay(len(jobs), jobs, 1))._begin(job)
+    work.output.close()
+    return [command[0] for command in work.commands]
+
+
 def test_a_run_that_goes_on_gives_new_baselines(plan):
     _, jobs = plan()
     finish_run(jobs[0])
     jobs[1].needs[1].write_text("{}")
     grid, longer = plan(settings("erm", "train: {{updates: 30}}"))
     assert not finished(grid, longer[0], longer)
-    assert "baseline" in [command[0] for command in commands(grid, longer[0], longer)]
+    assert begun(grid, longer, longer[0]) == ["train", "score", "baseline"]
+    assert not jobs[1].needs[1].exists()
+
+
+@pytest.mark.parametrize("reason", ["updates", "stopped"])
+def test_a_run_that_is_trained_again_leaves_those_that_others_have(plan, reason):
+    """Its checkpoints were removed, and something new is wanted of it; perhaps somebody stopped it on the way."""
+    grid, jobs = plan()
+    for job in jobs:
+        finish_run(job)
+    log = jobs[0].run.log_file
+    log.write_text(log.read_text().replace('"reason": "updates"', f'"reason": "{reason}"'))
+    jobs[1].needs[1].write_text("{}")
+    _refuse_to_lengthen(jobs, jobs[:1])
+    assert begun(grid, jobs, jobs[0]) == ["train", "score"]
+    assert jobs[1].needs[1].exists()
+    assert not log.exists()  # it begins anew
 
 
 # ---------------------------------------------------------------------------------------------- nothing twice

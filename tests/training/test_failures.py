@@ -144,6 +144,13 @@ def test_the_record_of_a_run_whose_checkpoints_were_removed_is_not_lost(refused,
     assert contents(begun) == before
 
 
+def test_a_damaged_log_after_the_last_checkpoint_does_not_stop_a_resume(conf, begun):
+    with (begun / "log.jsonl").open("a") as log:
+        log.write("\0\0\0\0\n" + '{"event": "step", "step": 4}\n')  # as after a power cut
+    train(configured(conf, overrides(train={"updates": 4})), begun, resume=True)
+    assert events(begun, "done")[-1]["step"] == 4
+
+
 def test_two_processes_do_not_train_in_one_folder(refused, conf, tmp_path):
     run = tmp_path / "run"
     endless = overrides(train={"updates": 100_000, "log_every": 1})

@@ -164,6 +164,14 @@ def test_a_resume_goes_on_where_the_reference_was_done_but_not_its_losses(automa
     assert losses[0] == losses[1]
 
 
+def test_a_resume_needs_the_losses_of_the_reference_not_its_checkpoints(automatic, conf, tmp_path):
+    overrides, finished = automatic
+    shutil.copytree(finished, tmp_path / "run")
+    shutil.rmtree(tmp_path / "run" / "reference" / "checkpoints")
+    train(load_config(conf, [*overrides, "train.updates=9"], check_files=False), tmp_path / "run", resume=True)
+    assert events(tmp_path / "run", "done")[-1]["step"] == 9
+
+
 def test_without_resume_a_finished_reference_is_not_overwritten(automatic, conf, tmp_path):
     overrides, finished = automatic
     shutil.copytree(finished / "reference", tmp_path / "run" / "reference")
