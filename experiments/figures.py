@@ -12,7 +12,8 @@ from evenglot.report.history import history
 from evenglot.training.log import read_log
 from experiments.tables import HERE, SEEDS, runs_of
 
-STORIES = {"related": "chi-R5", "related-long": "chi-R5-base100"}  # the strategy whose course is drawn: mixture and losses over time
+# The strategy whose course is drawn: mixture and losses over time.
+STORIES = {"related": "chi-R5", "related-long": "chi-R5-base100"}
 
 
 def main() -> None:
