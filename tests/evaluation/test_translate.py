@@ -91,7 +91,8 @@ def test_what_is_left_out_is_found_if_there_is_only_one():
     [
         (("aa-en", "bb-en"), "en", None, "say the source language .* it knows aa-en, bb-en"),
         (("en-aa", "en-bb"), None, "en", "say the target language .* it knows en-aa, en-bb"),
-        (("aa-en", "bb-en"), "de", "aa", "aa-de: the model was not trained .* it knows aa-en, bb-en; --force"),
+        (("aa-en", "bb-en"), "de", "aa", "aa-de: the model was not trained .* it knows aa-en, bb-en$"),
+        (("en-aa", "bb-aa", "en-bb"), "bb", "aa", "aa-bb: the model was not trained .* it knows .*; --force"),
         (("aa-en", "bb-en"), "en", "xx", "xx-en: the model was not trained"),
     ],
 )
