@@ -75,7 +75,8 @@ def finished_file(path: Path) -> Iterator[BinaryIO]:
 
     A link leads to the file that is meant. What is no file (a pipe, /dev/null) is written to, not replaced.
     """
-    if path.exists() and not (path.is_file() and not any(map(path.is_relative_to, ("/dev", "/proc")))):
+    is_stream = path.is_relative_to("/dev") or path.is_relative_to("/proc")  # as /dev/stdout is, whatever it leads to
+    if path.exists() and (is_stream or not path.is_file()):
         with path.open("ab") as file:
             yield file
         return

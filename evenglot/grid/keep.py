@@ -16,7 +16,6 @@ from evenglot.training.log import read_log
 from evenglot.training.run import Run, RunError, differences
 
 BASELINES, SCORES, STATISTICS = "baseline*.json", "scores*.json", "statistics*.npz"
-PROVIDER = 3  # parts of a path: the strategy, seed and file of the run that a baseline is of
 WHAT_DATA = ("directions", "grouping")  # the other keys of `data` say where the text is
 FREE_TO_KEEP = {"store.folder", "store.threads"} | {
     f"train.{key}" for key in ("threads", "device", "log_every", "trackers", "warn_passes")
@@ -34,7 +33,7 @@ def keep(job: Job, split: str, folder: Path, root: Path) -> None:
             shutil.copy(file, target / file.name)
         settings = _settings(job.config, root)
         if job.needs is not None:  # known by the run of the grid that it is of, wherever that was made
-            settings["balance"]["baseline"] = "/".join(job.needs[1].parts[-PROVIDER:])
+            settings["balance"]["baseline"] = _provider(job.needs[1])
         (target / "config.yaml").write_text(yaml12.dump(settings), encoding="utf-8")
         with (target / "log.jsonl").open("w", encoding="utf-8") as log:
             for event in read_log(job.run.log_file):
@@ -54,11 +53,10 @@ def kept(job: Job, split: str, beam: int, folder: Path, root: Path) -> bool:
         raise RunError(f"{there.config_file}: cannot be read: {error}") from error
     wanted = _settings(job.config, root)
     where = {f"data.{key}" for key in (*settings["data"], *wanted["data"]) if key not in WHAT_DATA}
-    changed = differences(settings, wanted) - where - FREE_TO_KEEP
     if job.needs is not None:
-        given = Path(str(settings["balance"].get("baseline"))).parts[-PROVIDER:]
-        changed -= {"balance.baseline"}
-        changed |= {"balance.baseline"} if given != job.needs[1].parts[-PROVIDER:] else set()
+        settings["balance"]["baseline"] = _provider(settings["balance"].get("baseline"))
+        wanted["balance"]["baseline"] = _provider(job.needs[1])
+    changed = differences(settings, wanted) - where - FREE_TO_KEEP
     made = scored_with(there, split)
     if made is not None and made.get("beam", beam) != beam:
         changed.add("beam")
@@ -68,6 +66,11 @@ def kept(job: Job, split: str, beam: int, folder: Path, root: Path) -> bool:
             "the new settings elsewhere"
         )
     return made is not None
+
+
+def _provider(baseline: object) -> str:
+    """The strategy, seed and file of the run that a baseline is of: the end of its path."""
+    return "/".join(Path(str(baseline)).parts[-3:])
 
 
 def restore_baselines(job: Job, folder: Path) -> None:

@@ -135,7 +135,7 @@ class Workers:
     def _begin(self, job: Job) -> Working:
         job.run.folder.mkdir(parents=True, exist_ok=True)
         outdated = [] if _trained(job) else [scores_file(job.run, self.grid.split)]
-        if _is_longer(job):  # what was made from a shorter run must not be taken for that of this one
+        if _ends_elsewhere(job):  # what was made from a shorter run must not be taken for that of this one
             outdated += _wanted(job, self.every)
         if not any(job.run.checkpoints.glob("*")):  # it begins anew: what is wanted of it went with its weights
             outdated.append(job.run.log_file)
@@ -214,7 +214,7 @@ def _trained(job: Job) -> bool:
     return now is not None and (before is None or now <= before)
 
 
-def _is_longer(job: Job) -> bool:
+def _ends_elsewhere(job: Job) -> bool:
     """Is the run to end elsewhere than it did when it was here before?"""
     return job.run.config_file.exists() and bool(job.run.changes(job.config) & LIMITS)
 
@@ -224,7 +224,7 @@ def _refuse_to_lengthen(jobs: Sequence[Job], missing: Sequence[Job]) -> None:
     for job in missing:
         given = [file for file in _wanted(job, jobs) if file.exists()]
         takers = [other for other in jobs if other.needs and other.needs[1] in given and other.run.config_file.exists()]
-        if takers and _is_longer(job):
+        if takers and _ends_elsewhere(job):
             raise RunError(
                 f"{job.run.folder}: cannot be made longer: {takers[0].name} was trained against its losses; give the "
                 "longer grid an `out` of its own"

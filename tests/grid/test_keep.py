@@ -124,10 +124,12 @@ def test_also_on_another_machine(plan, tmp_path):
 
 def test_wherever_the_runs_were_made(plan, tmp_path):
     """A baseline is known by the run it is of, not by its path."""
-    grid, jobs = plan(GRID + f"out: {tmp_path / 'far' / 'away'}\n")
-    keep_all(jobs, grid, tmp_path / "kept")
-    grid, jobs = plan()
-    assert all(is_kept(job, grid, tmp_path / "kept") for job in jobs)
+    far_away = GRID + f"out: {tmp_path / 'far' / 'away'}\n"
+    for made, asked in ((far_away, GRID), (GRID, far_away)):
+        grid, jobs = plan(made)
+        keep_all(jobs, grid, tmp_path / "kept")
+        grid, jobs = plan(asked)
+        assert all(is_kept(job, grid, tmp_path / "kept") for job in jobs)
     grid, jobs = plan(GRID.replace("baseline: erm", "baseline: flat") + "  flat: {balance: {strategy: uniform}}\n")
     with pytest.raises(RunError, match=r"was made with other settings \(balance.baseline\)"):
         is_kept(next(job for job in jobs if job.strategy == "chi"), grid, tmp_path / "kept")
