@@ -15,7 +15,7 @@ import numpy as np
 from evenglot.evaluation.bootstrap import (
     Difference,
     difference,
-    drawn_seeds,
+    drawn_weights,
     holm,
     sampled_scores,
     samples_for,
@@ -194,10 +194,10 @@ class Comparison:
             lines = len(statistics.counts[name][self.metrics[0]])
             sentences = sentences_of(statistics.references[name], lines, self.samples)
             for row in self.rows:
-                seeds = drawn_seeds(len(row.results), self.samples, row.seeds)
+                weights = drawn_weights(len(row.results), self.samples, row.seeds)
                 for metric in self.metrics:
                     counts = [result.statistics.counts[name][metric] for result in row.results]
-                    scores = sampled_scores(METRICS[metric], counts, sentences, seeds)
+                    scores = sampled_scores(METRICS[metric], counts, sentences, weights)
                     found.setdefault((row.name, metric), {})[name] = scores
         return found
 
