@@ -149,6 +149,7 @@ def train(
     from evenglot.config import load_config
     from evenglot.training.train import train as train_model
 
+    _outlive_readers()
     folder = out or Path("runs") / config.stem
     train_model(load_config(config, overrides or (), check_files=False), folder, resume=resume)
 
@@ -349,7 +350,7 @@ def report(
         if out is not None or figures is not None or reference is not None:
             raise ValueError("--watch: serves a page and writes nothing; leave out --out, --figures and --reference")
         signal.signal(signal.SIGINT, signal.default_int_handler)  # nothing to save here: end with a word
-        _outlive_clients()
+        _outlive_readers()
         watch_runs(homes, port=port, names=names)
         return
     console = Console()
@@ -400,12 +401,12 @@ def serve(
     """A page and a JSON API to try a model, on this machine."""
     from evenglot.serve import serve as serve_model
 
-    _outlive_clients()
+    _outlive_readers()
     serve_model(run, host=host, port=port, names=tuple(name or ()), engine=engine, which=which)
 
 
-def _outlive_clients() -> None:
-    """Whoever leaves before the answer has arrived must not end the server with that."""
+def _outlive_readers() -> None:
+    """Whoever stops reading what we say, a client or `| head`, must not end a server or a training with that."""
     signal.signal(signal.SIGPIPE, signal.SIG_IGN)
 
 

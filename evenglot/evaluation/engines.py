@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import inf, isfinite
+from math import inf
 from pathlib import Path
 from typing import Protocol
 
@@ -13,6 +13,9 @@ import torch
 from evenglot.model import search
 from evenglot.model.search import Hypothesis
 from evenglot.model.transformer import PAD, Transformer
+
+MOST_PENALTY = 50  # lengths to a higher power are no numbers any more
+MOST_PIECES = 1_000_000  # beyond any model
 
 
 @dataclass(frozen=True)
@@ -27,14 +30,16 @@ class SearchOptions:
 
     def __post_init__(self) -> None:
         for name in ("beam", "max_length", "n_best"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name}: expected 1 or more, got {getattr(self, name)}")
+            if not 1 <= getattr(self, name) <= MOST_PIECES:
+                raise ValueError(f"{name}: expected a number from 1 to {MOST_PIECES:,}, got {getattr(self, name)}")
         if self.n_best > self.beam:
             raise ValueError(f"n_best: a beam of {self.beam} finds no {self.n_best} translations; widen the beam")
         if self.max_ratio is not None and not 0 < self.max_ratio < inf:
             raise ValueError(f"max_ratio: expected a number above 0, got {self.max_ratio}")
-        if not isfinite(self.length_penalty):
-            raise ValueError(f"length_penalty: expected a finite number, got {self.length_penalty}")
+        if not abs(self.length_penalty) <= MOST_PENALTY:
+            raise ValueError(
+                f"length_penalty: expected a number from -{MOST_PENALTY} to {MOST_PENALTY}, got {self.length_penalty}"
+            )
 
     def longest(self, source: Sequence[int]) -> int:
         """How many pieces the translation of a source sentence may have."""

@@ -21,7 +21,6 @@ from typing import Any
 
 import sentencepiece
 import torch
-from safetensors.torch import save_file
 from torch import Tensor
 
 from evenglot import __version__
@@ -31,7 +30,7 @@ from evenglot.export.sample import tagged_sentences
 from evenglot.files import finished_folder, write_json
 from evenglot.model.search import greedy
 from evenglot.model.transformer import END, PAD, Shape, Transformer
-from evenglot.training.checkpoint import fingerprint
+from evenglot.training.checkpoint import fingerprint, write_tensors
 from evenglot.training.run import Run, load_model
 
 SAMPLE = 50  # sentences on which both are compared
@@ -148,7 +147,7 @@ LAYER_PARTS = {
 def _write_model(model: Transformer, folder: Path) -> None:
     write_json(folder / "config.json", _model_config(model.shape))
     write_json(folder / "generation_config.json", _generation_config(model.shape))
-    save_file(mbart_weights(model), folder / "model.safetensors", {"format": "pt"})
+    write_tensors(folder / "model.safetensors", mbart_weights(model), {"format": "pt"})
 
 
 def _model_config(shape: Shape) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from evenglot.training.log import Event, Standings, aimed_at
+from evenglot.training.log import Event, Standings, aimed_at, reweights
 
 Values = Mapping[str, float | None]
 
@@ -51,6 +51,11 @@ class History:
     def names(self) -> list[str]:
         """The directions."""
         return list(self.pairs)
+
+    @property
+    def reweights(self) -> bool:
+        """Is the mixture what losses are weighed by? Then the data were shown as they are."""
+        return reweights(self.about)
 
 
 def history(events: Sequence[Event]) -> History:

@@ -86,6 +86,7 @@ def run_data(run: Run, name: str, *, live: bool = False) -> Data:
         "facts": facts(story, progress, root),
         "rows": [_row(each, story, shares, scores) for each in story.names],
         "series": _all_series(story, step),
+        "reweights": story.reweights,
         "p": rounded(story.p),
         "baseline": rounded(story.baseline),
         "scores": rounded(scores),
@@ -192,6 +193,10 @@ def _samples(run: Run) -> Data:
     except (OSError, ValueError):  # the reason names folders of this machine, which are no reader's business
         gone = "the store of this run is gone, or is not the one that was translated"
         return {"note": f"The texts cannot be shown: {gone}; `evenglot prepare` and `evenglot score` make both anew."}
+    if not found:
+        return {
+            "note": f"There is nothing to show of the {split} set; `evenglot prepare` and `evenglot score` make it."
+        }
     return {"split": split, "directions": {name: rounded(each.as_json()) for name, each in found.items()}}
 
 

@@ -70,8 +70,9 @@ def _favoured(story: History, shares: Mapping[str, float]) -> str:
     most, least = max(ratios, key=ratios.__getitem__), min(ratios, key=ratios.__getitem__)
     if ratios[most] < 1.02 and ratios[least] > 0.98:
         return "Every direction was shown in proportion to its data."
+    given = "weighed" if story.reweights else "shown"
     return (
-        f"Measured by its data, {most} was favoured most (shown {_times(ratios[most])} its share) and {least} least "
+        f"Measured by its data, {most} was favoured most ({given} {_times(ratios[most])} its share) and {least} least "
         f"({_times(ratios[least])})."
     )
 

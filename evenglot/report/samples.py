@@ -12,6 +12,7 @@ from sacrebleu.metrics.chrf import CHRF
 from evenglot.evaluation.score import read_translations, translations_file
 from evenglot.training.run import Run, open_prepared
 
+HELD_OUT = ("test", "valid", "valid_full")  # what can be scored, in the order of interest
 MOST_SENTENCES = 400  # of a direction are looked at, spread over its set: a sentence takes about 0.2 ms
 
 
@@ -66,9 +67,8 @@ def _spread(items: Sequence[int], most: int) -> list[int]:
 
 
 def split_with_translations(run: Run) -> str | None:
-    """The split that `evenglot score` translated last of all, the test set before others; None if there is none."""
-    found = sorted(path.name for path in (run.folder / "hypotheses").glob("*") if path.is_dir())
-    return "test" if "test" in found else next((name for name in found if not name.endswith(".unfinished")), None)
+    """A split that `evenglot score` translated, the test set before others; None if there is none."""
+    return next((split for split in HELD_OUT if (run.folder / "hypotheses" / split).is_dir()), None)
 
 
 def samples(run: Run, split: str) -> dict[str, Samples]:

@@ -20,7 +20,7 @@ def table(title: str, rows: Mapping[str, Sequence[str]], columns: Sequence[str],
     for column in columns:
         result.add_column(column, justify="right", no_wrap=True)
     for name, cells in rows.items():
-        result.add_row(name, *cells)
+        result.add_row(escape(name), *cells)
     return result
 
 
@@ -54,7 +54,7 @@ class Sheet:
         columns, under = ([escape(text) for text in texts] for texts in (self.columns, self.under or self.columns))
         heads = [f"{head}\n{below}" for head, below in zip(columns, under, strict=True)]
         rows = {
-            escape(name): [IN_TERMINAL.get(cell.rank, "{}").format(escape(cell.text)) for cell in cells]
+            name: [IN_TERMINAL.get(cell.rank, "{}").format(escape(cell.text)) for cell in cells]
             for name, cells in self.rows
         }
         result = table("", rows, heads if self.under else columns, escape(self.corner))

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from rich.table import Table
 
 from evenglot.report.tables import table
-from evenglot.training.log import Event, Standings, best_validation
+from evenglot.training.log import Event, Standings, best_validation, reweights
 
 
 def duration(seconds: float) -> str:
@@ -52,7 +52,8 @@ def start_table(event: Event) -> Table:
         for name in sorted(facts, key=lambda name: -facts[name]["pairs"])
     }
     columns = ["pairs", "target tokens", "p %", "q %", "interval", "in all"]
-    notes = "p: share of the data; q: share of what is shown at first.\ninterval, in all: passes over the corpus."
+    of = "the loss" if reweights(event) else "what is shown"
+    notes = f"p: share of the data; q: share of {of} at first.\ninterval, in all: passes over the corpus."
     return _with_notes(table("What the model will see", rows, columns), notes)
 
 
@@ -101,7 +102,9 @@ def end_table(events: Sequence[Event]) -> Table:
             *([number(chrf.get(name), 1)] if chrf else []),
         ]
     columns = ["pairs", "passes", "first q", "last q", "train", "valid", *(["chrF"] if chrf else [])]
-    notes = "q: share of what was shown, in %; train: the last training loss."
+    of = "the loss" if standings.reweights else "what was shown"
+    notes = f"q: share of {of}, in %; train: the last training loss."
     if best:
-        notes += f"\nvalid: validation loss of the best model, after {best['step']:,} updates."
+        averaged = ", an average" if best["event"] == "average" else ""
+        notes += f"\nvalid: validation loss of the best model{averaged}, after {best['step']:,} updates."
     return _with_notes(table("What each direction got", rows, columns), notes)

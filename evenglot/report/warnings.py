@@ -73,13 +73,14 @@ def _kind(message: str) -> Kind:
 def _starved(story: History, last_step: int) -> list[Warning]:
     """Over the last third of the run a direction got less than a fifth of what its size asks for."""
     late = mean_shares(story.mixture, since=2 * last_step // 3, until=last_step)
+    got = "weight" if story.reweights else "share"
     found = []
     for name, p in story.p.items():
         share = late.get(name)
         if share is not None and share < p / STARVED:
             times = f"{p / share:,.0f} times less" if share > p / 1000 else "next to nothing, much less"
             text = (
-                f"{name} was starved: in the last third of the run its share was {100 * share:.2g} %, {times} than its "
+                f"{name} was starved: in the last third of the run its {got} was {100 * share:.2g} %, {times} than its "
                 f"{100 * p:.2g} % of the data (the line is drawn at {STARVED} times less)."
             )
             found.append(Warning("starved", text))

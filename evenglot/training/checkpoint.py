@@ -85,9 +85,9 @@ def save(
     about = {"step": step, "score": _score_to_json(score), "state": _plain(state)}
     try:
         with finished_folder(folder) as unfinished:
-            _write_tensors(unfinished / MODEL, model)
+            write_tensors(unfinished / MODEL, model)
             if optimizer is not None:
-                _write_tensors(unfinished / OPTIMIZER, optimizer)
+                write_tensors(unfinished / OPTIMIZER, optimizer)
             about["files"] = {file.name: [file.stat().st_size, checksum(file)] for file in sorted(unfinished.iterdir())}
             write_json(unfinished / STATE, {**about, "checksum": _digest_of(about)})
     except OSError as error:
@@ -105,11 +105,12 @@ def _name_for(step: int, name: str | None) -> str:
     return name or f"step-{step:08d}"
 
 
-def _write_tensors(file: Path, tensors: Mapping[str, Tensor]) -> None:
+def write_tensors(file: Path, tensors: Mapping[str, Tensor], about: dict[str, str] | None = None) -> None:
+    """As safetensors, for whom all files are. OSError if they cannot be written."""
     file.touch()
     usual_mode = file.stat().st_mode  # safetensors would let nobody but the owner read the file
     try:
-        save_file({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}, file)
+        save_file({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}, file, about)
         file.chmod(usual_mode)
     except SafetensorError as error:  # its word for any failure to write: "Error while ...: I/O error: No space left"
         raise OSError(str(error).rpartition(": ")[2]) from error

@@ -200,8 +200,9 @@ class Display:
             self._live.update(self._picture(), refresh=True)
 
     def _open(self) -> Live:
-        # Standard output may be a file or a pipe: then it is left alone.
-        live = Live(console=self.console, auto_refresh=False, redirect_stdout=sys.stdout.isatty())
+        # Standard output may be a file or a pipe, or closed: then it is left alone.
+        on_screen = sys.stdout is not None and sys.stdout.isatty()
+        live = Live(console=self.console, auto_refresh=False, redirect_stdout=on_screen)
         live.start()
         self.console.show_cursor(True)  # a process that is killed must not leave the terminal without one
         return live
@@ -231,7 +232,8 @@ class Display:
         if not directions or most < 1:
             return []
         shown = worth_showing(self._standings, most)
-        result = table("", {name: self._cells(name) for name in shown}, COLUMNS)
+        columns = ("data %", "weight %" if self._standings.reweights else "shown %", *COLUMNS)
+        result = table("", {name: self._cells(name) for name in shown}, columns)
         result.show_edge = False
         more = len(directions) - len(shown)
         return [Text(), result, *([Text(f"... and {more} more", style="dim")] if more else [])]
@@ -248,7 +250,7 @@ class Display:
         ]
 
 
-COLUMNS = ("data %", "shown %", "passes", "train loss", "valid loss", "change")
+COLUMNS = ("passes", "train loss", "valid loss", "change")
 
 
 def worth_showing(standings: Standings, most: int) -> list[str]:

@@ -127,7 +127,14 @@ def read_log(path: Path) -> list[Event]:
 
 
 def best_validation(events: Sequence[Event]) -> Event:
-    """The validation whose model is kept as the best; the last one if none says so; empty if there was none."""
+    """The losses of the model that is kept as the best, which may be the average; of the last, if none says so.
+
+    Empty if there were none.
+    """
+    done = [event for event in events if event["event"] == "done"]
+    averages = [event for event in events if event["event"] == "average" and event.get("loss")]
+    if averages and done and Path(done[-1].get("best_folder") or "").name == "average":
+        return averages[-1]
     validations = [event for event in events if event["event"] == "validation"]
     best = [event for event in validations if event.get("best")]
     return (best or validations or [{}])[-1]
@@ -138,6 +145,11 @@ def aimed_at(event: Event) -> Mapping[str, float] | None:
     return event.get("target") or event.get("mixture")
 
 
+def reweights(config: Event) -> bool:
+    """Does q weigh the losses of the run that a `config` event tells of, instead of deciding what is shown?"""
+    return bool(config.get("config", {}).get("balance", {}).get("apply") == "reweight")
+
+
 @dataclass
 class Standing:
     """Where one direction stands."""
@@ -145,7 +157,7 @@ class Standing:
     pairs: int = 0
     p: float | None = None  # its share of the data
     first_q: float | None = None
-    q: float | None = None  # its share of what is shown now
+    q: float | None = None  # its share of what is shown now, or of the loss
     drawn: float = 0.0  # pairs that were shown in finished intervals
     drawing: int = 0  # pairs in the running interval
     train_loss: float | None = None
@@ -154,7 +166,7 @@ class Standing:
 
     @property
     def q_over_p(self) -> float:
-        """How much more often it is shown than its size asks for; 1 if not known."""
+        """How much more it gets than its size asks for; 1 if not known."""
         return self.q / self.p if self.q and self.p else 1.0
 
 
@@ -166,6 +178,7 @@ class Standings:
     interval_start: int = 0
     interval_updates: int = 0
     step: int = 0
+    reweights: bool = False  # q is a share of the loss; what is shown is as the data are
 
     def take(self, events: Iterable[Event]) -> None:
         """Follow these events."""
@@ -195,6 +208,7 @@ class Standings:
         return min(1.0, (self.step - self.interval_start) / self.interval_updates) if self.interval_updates else 0.0
 
     def _config(self, event: Event) -> None:
+        self.reweights = reweights(event)
         for name, facts in event.get("directions", {}).items():
             self[name].pairs, self[name].p = facts.get("pairs", 0), facts.get("p")
             self._mixture({name: facts.get("q")})

@@ -311,7 +311,7 @@ class Training:
         return True
 
     def _check_that_all_agree(self, step: int) -> None:
-        total = self.processes.sum(torch.tensor(float(step)))
+        total = self.processes.sum(torch.tensor(step))
         if int(total) != step * self.processes.world:
             raise RunError(
                 f"{self.home.folder}: the processes see different checkpoints in it; use a disk that all share"

@@ -147,6 +147,8 @@ class Record:
             self._doubt_losses(balancer, batches)
         if train.warmup >= train.updates:
             self._warn("warmup", 0, f"train.warmup ({train.warmup}) is as long as the whole run; the rate never peaks")
+        if train.patience is not None and not any("valid" in self.store.splits(name) for name in self.names):
+            self._warn("patience", 0, "train.patience has nothing to go by: there is no validation text (data.valid)")
         if self.processes.world > batches:
             self._warn(
                 "processes",
@@ -285,7 +287,8 @@ class Record:
 
     def average(self, step: int, steps: list[int], result: Validation | None, score: float | None) -> None:
         """The last checkpoints were averaged."""
-        self.log.write("average", step, steps=steps, score=score, loss=None if result is None else result.loss)
+        losses = {} if result is None else {"loss": result.loss, "loss_per_character": result.loss_per_character}
+        self.log.write("average", step, steps=steps, score=score, **losses)
 
     def checkpoint(self, saved: Checkpoint) -> None:
         """A checkpoint was written."""

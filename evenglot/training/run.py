@@ -126,7 +126,8 @@ class Run:
             )
         self.refuse_if_emptied()
         written = self.config_file.read_text(encoding="utf-8") if self.config_file.exists() else None
-        if (written is not None and not written.startswith(HEADING)) or (written is None and self.log_file.exists()):
+        logged = self.log_file.exists() and self.log_file.stat().st_size > 0  # empty: of a run that could not begin
+        if (written is not None and not written.startswith(HEADING)) or (written is None and logged):
             raise RunError(f"{self.folder}: has files that no run wrote; choose a folder of its own with --out")
 
     def refuse_if_emptied(self) -> None:

@@ -6,7 +6,7 @@ import os
 import signal
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 
 class StopRequest:
@@ -27,9 +27,8 @@ def stop_requests() -> Iterator[StopRequest]:
     def note(number: int, frame: object) -> None:
         request.asked = True
         signal.signal(number, signal.SIG_DFL)
-        os.write(
-            2, b"\nStopping after this update; once more to stop at once.\n"
-        )  # a print may be under way: no `print`
+        with suppress(OSError):  # nobody may be listening
+            os.write(2, b"\nStopping after this update; once more to stop at once.\n")  # a print may be under way
 
     before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
     try:

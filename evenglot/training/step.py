@@ -240,5 +240,6 @@ class Step:
         names = [name for name, concerned in zip(self.names, directions, strict=True) if concerned]
         raise TrainingError(
             f"update {step}: {what} is not finite, in {some(names)}; nothing was saved. Go on from the last checkpoint "
-            "with --resume and a lower train.learning_rate, a longer train.warmup, train.clip=1 or precision=float32"
+            "with --resume and a lower train.learning_rate, a longer train.warmup, train.clip=1 or "
+            "train.precision=float32"
         )

@@ -48,10 +48,15 @@ def test_files_and_forms(run, translator, tmp_path):
         (("--to", "de", "--from", "aa"), "aa-de: the model was not trained on this direction; it knows aa-en"),
         (("--from", "aa", "--input", "missing.txt"), "missing.txt"),
         (("--from", "aa", "--n-best", "2"), "n_best: text has one line"),
-        (("--from", "aa", "--beam", "0"), "beam: expected 1 or more"),
+        (("--from", "aa", "--beam", "0"), "beam: expected a number from 1 to 1,000,000, got 0"),
         (("--from", "aa", "--which", "5"), "no checkpoint '5'"),
         (("--from", "aa", "--max-ratio", "inf"), "max_ratio: expected a number above 0, got inf"),
-        (("--from", "aa", "--length-penalty", "nan"), "length_penalty: expected a finite number, got nan"),
+        (("--from", "aa", "--length-penalty", "nan"), "length_penalty: expected a number from -50 to 50, got nan"),
+        (("--from", "aa", "--length-penalty", "300"), "length_penalty: expected a number from -50 to 50, got 300"),
+        (
+            ("--from", "aa", "--max-length", "9" * 20),
+            f"max_length: expected a number from 1 to 1,000,000, got {'9' * 20}",
+        ),
         (("--to", "de", "--from", "aa", "--force"), "aa-de: the model writes en only, whatever it is asked for"),
     ],
 )

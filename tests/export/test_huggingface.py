@@ -235,6 +235,7 @@ def test_rows_above_the_smaller_vocabulary_are_never_said(pieces):
 
 def test_the_folder_has_these_files(trained, variant):
     assert {path.name for path in trained[variant].folder.iterdir()} == huggingface.WRITTEN
+    assert len({path.stat().st_mode for path in trained[variant].folder.iterdir()}) == 1  # readable for the same people
 
 
 def test_generation_settings(trained):

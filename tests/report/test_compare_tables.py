@@ -130,6 +130,13 @@ def test_the_summary_counts_and_names():
     assert rows["erm"]["w/t/l"] == rows["erm"]["harmed"] == ""
 
 
+@pytest.mark.parametrize(("seeds", "said"), [(1, False), (2, True), (4, True), (5, False)])
+def test_with_few_seeds_it_says_that_none_harmed_is_no_proof(seeds, said):
+    runs = [result(name, seed=seed) for name in ("erm", "chi") for seed in range(1, seeds + 1)]
+    notes = sheet_of(comparison_of(*runs), "BLEU: what it comes to").notes
+    assert any("no proof" in note for note in notes) == said
+
+
 def test_spread_is_shown_where_there_are_seeds():
     sheet = sheet_of(comparison_of(*(result("erm", seed=seed) for seed in (1, 2))), "BLEU")
     assert all(re.fullmatch(r"\d+\.\d\d ±\d+\.\d\d", cell.text) for cell in sheet.rows[0][1])

@@ -61,7 +61,16 @@ def test_the_summary_says_what_was_trained_and_where_it_is_worst(made):
     assert f"3 directions, from {pairs[-1]:,} (aco-en) to {pairs[0]:,} (aaa-en)" in first
     assert "worst direction is aco-en with chrF++ 33.3, 8.3 below the average and 16.7 below the best, aaa-en" in second
     ratios = {row["name"]: row["share"] / row["p"] for row in data["rows"]}
-    assert f"{max(ratios, key=ratios.get)} was favoured most" in third
+    assert f"{max(ratios, key=ratios.get)} was favoured most (shown " in third
+
+
+def test_where_losses_are_weighed_nothing_is_said_to_be_shown_more_often(made, tmp_path):
+    run = Run(shutil.copytree(made.folder, tmp_path / "copy"))
+    run.log_file.write_text(run.log_file.read_text().replace('"rho": 0.1', '"apply": "reweight"'))
+    data = run_data(run, "copy")
+    assert data["reweights"]
+    assert "was favoured most (weighed " in data["summary"][2]
+    assert not any("shown" in sentence for sentence in data["summary"])
 
 
 def test_without_scores_the_summary_goes_by_validation(made, tmp_path):
@@ -215,6 +224,8 @@ def test_texts_come_from_the_store_and_a_store_that_is_gone_does_no_harm(conf, m
     (folder / "aa-en.en").write_text("".join(f"{line}\n" for line in lines))
     shown = run_data(run, "copy")["samples"]
     assert shown["split"] == "test"
+    (folder / "aa-en.en").rename(folder / "aa-xx.xx")  # a direction that this store does not have
+    assert "nothing to show of the test set" in run_data(run, "copy")["samples"]["note"]
     assert shown["directions"]["aa-en"]["best"]["translation"] in lines
     load_config(conf, [f"store.folder={tmp_path / 'gone'}"], check_files=False).save(run.config_file)
     (folder / "more.en").write_text("")  # the folder has changed, so nothing is remembered

@@ -412,3 +412,18 @@ def test_without_three_directions_there_is_no_triangle(pages, browser):
     browser.open(pages["one"])
     assert browser.run("document.querySelector('#triangle')") is None
     assert browser.run("[...document.querySelectorAll('nav a')].map((link) => link.textContent)").count("Mixtures") == 0
+
+
+def test_corners_that_were_never_shown_leave_the_page_whole(runs, browser, tmp_path):
+    events = [json.loads(line) for line in runs["eight"].log_file.read_text().splitlines()]
+    names = list(events[0]["directions"])
+    for event in events:
+        if event["event"] == "interval":
+            alone = {name: float(name == names[1]) for name in names}
+            event["mixture"] = event["target"] = alone
+    run = Run(tmp_path / "run")
+    run.folder.mkdir()
+    run.log_file.write_text("".join(json.dumps(event) + "\n" for event in events))
+    browser.open(write_report([run], tmp_path / "page.html").as_uri())
+    assert browser.run(READ).startswith("Data: ")
+    assert browser.run("document.querySelectorAll('.plot canvas').length") == 5

@@ -72,6 +72,8 @@ def test_every_direction_of_a_run_has_samples(translated):
 def test_the_test_set_comes_before_other_splits(translated, tmp_path):
     (translated.folder / "hypotheses" / "a-first").mkdir()
     assert split_with_translations(translated) == "test"
+    (translated.folder / "hypotheses" / "test").rename(translated.folder / "hypotheses" / "valid")
+    assert split_with_translations(translated) == "valid"  # `a-first` is somebody's own
     assert split_with_translations(Run(tmp_path / "nothing")) is None
     (tmp_path / "half" / "hypotheses" / "test.unfinished").mkdir(parents=True)
     assert split_with_translations(Run(tmp_path / "half")) is None

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from evenglot.report.tables import Cell, Sheet
+from evenglot.report.tables import Cell, Sheet, table
 
 SHEET = Sheet(
     "BLEU (test)",
@@ -72,6 +72,13 @@ def test_the_best_is_bold_and_the_second_underlined():
 @pytest.mark.parametrize("text", ["chi[rho=1]", "x[/]"])
 def test_square_brackets_are_no_markup(place, text):
     assert text in terminal(named(text, place=place))
+
+
+@pytest.mark.parametrize("name", ["[/b]", "[small]"])
+def test_nor_are_they_in_the_names_of_a_plain_table(name):
+    output = io.StringIO()
+    Console(file=output, width=80).print(table("", {name: ["1"]}, ["loss"]))
+    assert name in output.getvalue()
 
 
 # --------------------------------------------------------------------------------------------------- Markdown

@@ -139,3 +139,27 @@ def test_cells() -> None:
         "100.0",
     ]
     assert (number(None), number(1234.567), number(0.5, 1)) == ("-", "1,234.57", "0.5")
+
+
+def test_where_losses_are_weighed_the_tables_do_not_say_shown() -> None:
+    weighing = {**CONFIG, "config": {"balance": {"apply": "reweight"}}}
+    for table in (start_table(weighing), end_table([weighing, *_events(chrf=False)[1:]])):
+        told = " ".join(_lines(table))
+        assert "q: share of the loss" in told
+        assert "shown" not in told
+
+
+def test_the_best_model_may_be_the_average() -> None:
+    *events, done = _events(chrf=False)
+    average: Event = {
+        "event": "average",
+        "step": 15,
+        "steps": [10, 15],
+        "loss": dict.fromkeys(CONFIG["directions"], 3.25),
+    }
+    events += [average, {**done, "best_folder": "checkpoints/average"}]
+    assert best_validation(events) == average
+    assert _rows(end_table(events))["aze-en"][-1] == "3.250"
+    assert any("best model, an average, after 15 updates" in line for line in _lines(end_table(events)))
+    events[-1] = {**done, "best_folder": "checkpoints/step-00000010"}
+    assert best_validation(events)["step"] == 10

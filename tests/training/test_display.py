@@ -173,6 +173,15 @@ def test_training_goes_on_when_the_terminal_has_gone_away(terminal: bool, monkey
     assert console.quiet  # nobody is spoken to any more
 
 
+def test_training_goes_on_without_a_standard_output(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in `evenglot train >&-`: Python has none then."""
+    monkeypatch.setattr("sys.stdout", None)
+    clock, output = Clock(), StringIO()
+    console = Console(file=output, force_terminal=True, width=80, height=24, _environ={"TERM": "xterm"})
+    _run(Display(console, clock), 3, clock)
+    assert "loss" in output.getvalue()
+
+
 BROKEN_PIPE = """
 import sys
 from evenglot.training.display import Display

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import resource
 import shutil
+import sys
 from pathlib import Path
 
 import pytest
@@ -259,3 +261,29 @@ def test_a_batch_too_large_for_memory_is_named(refused):
     line = refused(settings=huge, before=_with_little_memory)
     assert "update 0: out of memory with batches of 65,536 tokens" in line
     assert "--set batches.tokens_per_batch=32768" in line
+
+
+def _into_a_broken_pipe():
+    """As in `evenglot train ... 2>&1 | head`, when that has read enough."""
+    read_end, write_end = os.pipe()
+    os.close(read_end)
+    for stream in (1, 2):
+        os.dup2(write_end, stream)
+
+
+def test_training_outlives_those_who_listen(conf, tmp_path):
+    settings = overrides(train={"updates": 3, "log_every": 1})
+    finish(*arguments(conf, tmp_path / "run", settings), output=tmp_path / "output", before=_into_a_broken_pipe)
+    assert newest(tmp_path / "run").name == "step-00000003"
+
+
+def test_a_run_that_could_not_begin_does_not_take_its_folder(refused, conf, tmp_path):
+    """Its log is there already when a tracker refuses."""
+    line = refused(settings=overrides(train={"updates": 3, "trackers": ["wandb"]}), before=_without_wandb)
+    assert "wandb" in line
+    train(configured(conf, SHORT), tmp_path / "run")
+    assert newest(tmp_path / "run").name == "step-00000003"
+
+
+def _without_wandb():
+    sys.modules["wandb"] = None  # importing it is an error

@@ -171,11 +171,15 @@ def test_overfitting_is_warned_of_once_for_each_direction(overtrained):
 
 def test_without_any_validation_text_the_best_is_the_last(lopsided, tmp_path):
     config = lopsided('data.directions=["bb-en", "aa-en", "cc-en"]', f"store.folder={tmp_path / 'store'}")
-    config = config.model_copy(update={"train": config.train.model_copy(update={"updates": 6, "average": 2})})
+    short = {"updates": 6, "average": 2, "patience": 1}
+    config = config.model_copy(update={"train": config.train.model_copy(update=short)})
     prepare(config, Bars())
     train(config, tmp_path / "run")
     assert events(tmp_path / "run", "validation") == []
     assert Run(tmp_path / "run").best().step == 6
+    assert any(
+        "train.patience has nothing to go by" in event["message"] for event in events(tmp_path / "run", "warning")
+    )
 
 
 # ------------------------------------------------------------------------------------- which checkpoints remain
@@ -208,6 +212,7 @@ def test_the_average_is_the_mean_of_the_last_models(configure, tmp_path):
         torch.testing.assert_close(weights, sum(model[name] for model in models) / 3)
     (event,) = events(tmp_path, "average")
     assert event["steps"] == [found.step for found in last]
+    assert event["loss"].keys() == event["loss_per_character"].keys() == set(NAMES)
     corpora = [store_of(config).corpus(name, "valid") for name in NAMES]
     sums, tokens = np.array([total_loss(load_model(average), corpus) for corpus in corpora]).T
     assert average.score == event["score"] == pytest.approx(sums.sum() / tokens.sum(), rel=1e-5)

@@ -3,12 +3,12 @@
 const CHARTS = [
   {
     key: "mixture",
-    title: "Share of what is shown (q)",
+    title: "Mixture (q)",
     logarithmic: true,
     stepped: true,
     show: percent,
     reference: "p",
-    note: "Log scale. Dotted: the share of the data (p).",
+    note: (run) => `Share of ${run.reweights ? "the loss" : "what is shown"}, log scale. Dotted: the share of the data (p).`,
   },
   {
     key: "train",

@@ -60,6 +60,8 @@ function comparisonContent(comparison, redraw) {
       metric.higher_is_better ? "Higher is better." : "Lower is better.",
       comparison.rows.some((row) => row.seeds.length < 2) &&
         " Where there is one seed, intervals tell about other test sentences, not about training again.",
+      comparison.rows.some((row) => row.seeds.length > 1 && row.seeds.length < 5) &&
+        " With so few seeds only large differences stand out from the noise of training.",
     ),
     scoresByLanguage(comparison, metric),
     validationByLanguage(comparison),

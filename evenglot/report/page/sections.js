@@ -99,11 +99,13 @@ function dataTable(run) {
     column("name", "Direction", (value) => value),
     column("pairs", "Pairs", whole, "sentence pairs to train on"),
     column("p", "Data p", percent, "share of the data"),
-    column("share", "Shown q", percent, "share of what was shown, mean over the run"),
+    run.reweights
+      ? column("share", "Weight q", percent, "share of the loss, mean over the run; what was shown is as the data are")
+      : column("share", "Shown q", percent, "share of what was shown, mean over the run"),
     {
       key: "ratio",
       label: "q ÷ p",
-      title: "how much more often it was shown than its size asks for",
+      title: `how much more ${run.reweights ? "weight it had" : "often it was shown"} than its size asks for`,
       value: (row) => row.share / row.p,
       show: (row) => (known(row.share) ? `${fixed(row.share / row.p, 2)} ×` : "–"),
     },

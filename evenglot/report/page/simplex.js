@@ -107,7 +107,7 @@ function triangle(run) {
     return select;
   });
   paint();
-  look(way.length - 1);
+  look(Math.max(0, way.length - 1)); // without any: the data
   return [
     make(
       "p",
