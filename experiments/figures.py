@@ -7,6 +7,7 @@ from pathlib import Path
 
 from evenglot.evaluation.compare import compare
 from evenglot.evaluation.results import read_result
+from evenglot.grid.plan import load_grid
 from evenglot.report.figures import draw_comparison, draw_history
 from evenglot.report.history import history
 from evenglot.training.log import read_log
@@ -17,7 +18,7 @@ STORIES = {"related": "chi-R5", "related-long": "chi-R5-base100"}
 
 
 def main() -> None:
-    """Draw those rows of every experiment that have seeds enough."""
+    """Draw the main rows of every experiment, where they have seeds enough."""
     for experiment, strategy in STORIES.items():
         for results in sorted((HERE / experiment / "results").iterdir()):
             _draw(HERE / experiment, results.name, strategy)
@@ -26,10 +27,9 @@ def main() -> None:
 def _draw(experiment: Path, direction: str, strategy: str) -> None:
     folder = experiment / "figures" / direction
     shutil.rmtree(folder, ignore_errors=True)
-    rows = {
-        path.name: runs_of(experiment, direction, path.name) for path in (experiment / "results" / direction).iterdir()
-    }
-    whole = {name: runs for name, runs in sorted(rows.items()) if len(runs) >= SEEDS}
+    grid, _ = load_grid(experiment / f"main-{direction}.yaml")
+    rows = {name: runs_of(experiment, direction, name) for name in grid.strategies}
+    whole = {name: runs for name, runs in rows.items() if len(runs) >= SEEDS}
     if len(whole) > 1:
         results = [read_result(run, name, "test") for name, runs in whole.items() for run in runs]
         draw_comparison(compare(results, "erm", "test", print).as_json(), folder)

@@ -1,8 +1,9 @@
-"""Tables of docs/results.md from the kept results, beside the paper's numbers: python -m experiments.tables
+"""Tables of the docs from the kept results, beside the paper's numbers: python -m experiments.tables
 
-It rewrites what stands between `<!-- NAME -->` and `<!-- end -->`, NAME being a grid file of an experiment
-(related/table-a-any-en), or `related/lengths-any-en`: validation on the way; `related/noise-any-en`: what the mixtures
-of chi-IBR follow; `related/bias-any-en`: what means of batches are off by.
+In docs/results.md and in the README of each experiment it rewrites what stands between `<!-- NAME -->` and
+`<!-- end -->`, NAME being a grid file of an experiment (related/table-a-any-en), or `related/lengths-any-en`:
+validation on the way; `related/noise-any-en`: what the mixtures of chi-IBR follow; `related/bias-any-en`: what means of
+batches are off by.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from evenglot.training.log import read_log
 from evenglot.training.run import Run
 
 HERE = Path(__file__).parent
-PAGE = HERE.parent / "docs" / "results.md"
+PAGES = (HERE.parent / "docs" / "results.md", *sorted(HERE.glob("*/README.md")))
 BLOCK = re.compile(r"(?P<open><!-- (?P<name>\S+/\S+) -->\n).*?(?P<close>\n<!-- end -->)", re.DOTALL)
 SEEDS = 3  # that a claim needs
 LENGTHS = {"related": (1000, 2000, 3000), "related-long": (3000, 6000, 9000), "diverse": (2000, 4000, 6000)}
@@ -64,7 +65,8 @@ ABLATION = {  # of TED, en-any only: smaller and larger radius
 
 def main() -> None:
     """Rewrite the blocks."""
-    PAGE.write_text(renewed(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+    for page in PAGES:
+        page.write_text(renewed(page.read_text(encoding="utf-8")), encoding="utf-8")
 
 
 def renewed(text: str) -> str:
@@ -93,7 +95,7 @@ def _beside_the_paper(
     directions = list(compared["erm"]["directions"])
     largest, smallest = directions[0], directions[-1]
     paper = _paper(f"{folder.name}/{table.removesuffix(f'-{direction}')}", direction)
-    heading = ["", "seeds", "chrF++", "smaller four", "larger four", "worst", "BLEU", "loss/character"]
+    heading = ["", "seeds", "chrF++", "smaller four", "larger four", "worst by loss", "BLEU", "loss/character"]
     heading += [f"passes {_language(smallest)} / {_language(largest)}"]
     heading += [f"paper, BLEU ({paper['where']})"] if paper else []
     rows = []
@@ -245,9 +247,9 @@ def runs_of(folder: Path, direction: str, strategy: str) -> list[Run]:
 def _paper(table: str, direction: str) -> dict[str, Any] | None:
     """The paper's average BLEU, keyed by our names, and where it is from."""
     content = json.loads((HERE / "paper_tables.json").read_text(encoding="utf-8"))
-    if table == "related/table-c":
-        if direction != "en-any":
-            return None
+    if table == "related/table-c" and direction != "en-any":
+        return None
+    if table in ("related/table-c", "related/main") and direction == "en-any":
         by_setting = {row["setting"]: row["avg_bleu"] for row in content["ablation"] if row["dataset"] == "ted_related"}
         return {"where": "TED related", "erm": by_setting["ERM tau=1"]} | {
             ours: by_setting[theirs] for ours, theirs in ABLATION.items()
