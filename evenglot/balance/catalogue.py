@@ -20,6 +20,7 @@ from evenglot.balance.losses import EMA, Estimator, IntervalMean, LatestBatch, S
 from evenglot.balance.primal_dual import ExponentiatedGradient, ProjectedGradient
 from evenglot.balance.released import ReleasedResponse
 from evenglot.balance.static import MixtureSpec, Schedule, mixture_of, temperature, unimax
+from evenglot.robust.solvers import chi_square_divergence
 from evenglot.robust.validate import Vector
 from evenglot.wording import did_you_mean
 
@@ -130,7 +131,7 @@ def chi_ibr(
     groups: Groups,
     *,
     preset: str = "recommended",
-    rho: float | None = None,
+    rho: float | str | None = None,
     max_upsample: float | None = None,
     floor: float | None = None,
     center: MixtureSpec = "data",
@@ -149,8 +150,9 @@ def chi_ibr(
 ) -> Balancer:
     """Each interval, the worst mixture in a chi-square ball around the centre. The method of the paper.
 
-    Radius: `rho`, or `max_upsample` = R, the factor by which the ball can raise its rarest group. `center`: what the
-    ball lies around. `floor`: q >= floor * centre. `warmup`: intervals before the mixture first moves.
+    Radius: `rho`, a number or the distance of a mixture ("tau:1.5"); or `max_upsample` = R, the factor by which the
+    ball can raise its rarest group. `center`: what the ball lies around. `floor`: q >= floor * centre. `warmup`:
+    intervals before the mixture first moves.
     """
     if preset not in PRESETS:
         raise ValueError(f"preset: unknown preset {preset!r}; {did_you_mean(str(preset), PRESETS)}")
@@ -159,7 +161,8 @@ def chi_ibr(
     if base.released and (caps.max_ratio is not None or caps.max_passes is not None):
         raise ValueError(f"preset: {preset!r} reproduces code that knows no caps; use 'recommended' with max_ratio")
     centre = mixture_of(center, groups, "center")
-    radius = _radius(base, rho, max_upsample, centre)
+    distance = None if rho is None else _distance(rho, groups, centre)
+    radius = _radius(base, distance, max_upsample, centre)
     least = base.floor if floor is None else floor
     rule: Rule = ChiSquareResponse(centre, radius, least)
     if base.released:
@@ -205,6 +208,11 @@ def cvar_ibr(
         caps=Caps(max_ratio, max_passes, intervals, interval_size),
         warmup=warmup,
     )
+
+
+def _distance(rho: float | str, groups: Groups, centre: Vector) -> float:
+    """A radius that is given as a number, or by a mixture that lies on the surface of the ball."""
+    return chi_square_divergence(mixture_of(rho, groups, "rho"), centre) if isinstance(rho, str) else rho
 
 
 def _radius(preset: Preset, rho: float | None, max_upsample: float | None, centre: Vector) -> float:
@@ -260,7 +268,7 @@ def group_dro(
 def chi_pd(
     groups: Groups,
     *,
-    rho: float = 0.1,
+    rho: float | str = 0.1,
     step: float = 1e-3,
     floor: float = 0.0,
     center: MixtureSpec = "data",
@@ -270,7 +278,8 @@ def chi_pd(
     apply: Apply = "reweight",
 ) -> Balancer:
     """After every step, projected gradient on the chi-square ball."""
-    rule = ProjectedGradient(mixture_of(center, groups, "center"), rho, step, floor)
+    centre = mixture_of(center, groups, "center")
+    rule = ProjectedGradient(centre, _distance(rho, groups, centre), step, floor)
     return _every_step(groups, rule, _step_estimator(groups, estimator, ema), baseline, apply)
 
 

@@ -54,6 +54,18 @@ def test_the_paper_radii_allow_the_rarest_language_about_five_fold(ted):
     assert radius_for_upsampling(np.array([1.0]), 5) == 0
 
 
+@given(st.floats(1, 20), st.sampled_from(["data", "tau:1.3"]))
+def test_a_radius_can_be_the_distance_of_a_mixture(tau, center):
+    sizes = {"rare": 40, "common": 2000, "most": 5000}
+    balancer = create("chi-ibr", sizes, rho=f"tau:{tau!r}", center=center, floor=0)
+    p = vector(balancer, sizes)
+    around = p / p.sum() if center == "data" else temperature(p, 1.3)
+    distance = ChiSquareBall(around, 1.0).divergence(temperature(p, tau))
+    assert balancer.rule.rho == pytest.approx(distance)
+    after_one_interval(balancer, {"rare": 5.0, "common": 3.0, "most": 1.0})
+    assert ChiSquareBall(around, 1.0).divergence(vector(balancer, balancer.q)) == pytest.approx(distance, abs=1e-9)
+
+
 def test_the_ball_can_lie_around_another_mixture_than_the_data(ted):
     balancer = create("chi-ibr", ted, rho=0.05, center="tau:3", floor=0)
     centre = temperature(vector(balancer, ted), 3)
@@ -157,6 +169,9 @@ def test_realised_draws_can_be_told(ted):
     ("options", "message"),
     [
         ({"rho": 0.1, "max_upsample": 3}, "max_upsample"),
+        ({"rho": "tau:1.5", "max_upsample": 3}, "max_upsample"),
+        ({"rho": "tau:0"}, "rho: 'tau:0': tau: must be a finite number, above 0"),
+        ({"rho": "far"}, "rho: expected 'data', 'uniform', 'tau:3', 'unimax:20' or shares by group, got 'far'"),
         ({"max_upsample": 0.5}, "max_upsample"),
         ({"preset": "papr"}, "preset: unknown preset 'papr'; did you mean 'paper'"),
         ({"preset": "paper"}, "rho"),
