@@ -9,16 +9,21 @@ from importlib.metadata import version
 from time import monotonic
 from typing import Any
 
+import numpy as np
+
 from evenglot import __version__
 from evenglot.balance import Balancer
+from evenglot.balance.best_response import ChiSquareResponse
 from evenglot.balance.loss_driven import LossDriven
 from evenglot.balance.losses import EMA
+from evenglot.balance.static import temperature
 from evenglot.batches.draw import Interval
 from evenglot.batches.load import Loader
 from evenglot.config import Config
 from evenglot.corpus.store import Store
 from evenglot.directions import shares_by_direction
 from evenglot.report.training_tables import end_table, start_summary, start_table
+from evenglot.robust.solvers import chi_square_divergence
 from evenglot.training.checkpoint import Checkpoint
 from evenglot.training.display import Display
 from evenglot.training.log import Log, read_log
@@ -32,6 +37,7 @@ from evenglot.training.validation import Validation
 VERSIONS = {"python": platform.python_version(), **{name: version(name) for name in ("torch", "sacrebleu", "numpy")}}
 FEW_BATCHES = 8  # in an update: the lengths in it are not those of the corpus
 FEW_INTERVALS = 10  # a game of fewer rounds is none
+FAINT_TAU = 1.2  # a temperature that hardly changes anything
 OVERFIT = 1.03  # a validation loss so much above its lowest, while training loss falls, is worth a warning
 
 
@@ -145,6 +151,7 @@ class Record:
         if isinstance(balancer, LossDriven):
             self._doubt_rounds(balancer, loader, updates / len(loader))
             self._doubt_losses(balancer, batches)
+            self._doubt_radius(balancer)
         if train.warmup >= train.updates:
             self._warn("warmup", 0, f"train.warmup ({train.warmup}) is as long as the whole run; the rate never peaks")
         if train.patience is not None and not any("valid" in self.store.splits(name) for name in self.names):
@@ -184,6 +191,21 @@ class Record:
                 0,
                 f"batches hold sentences of like length; with {batches} an update, the mean of an update may tell of "
                 f"lengths more than of languages; set balance.estimator: {better}",
+            )
+
+    def _doubt_radius(self, balancer: LossDriven) -> None:
+        """Can the mixture go anywhere? Our radius speaks of the rarest group, and it may be next to nothing."""
+        given, rule, p = self.config.balance.options, balancer.rule, balancer.groups.p
+        left_to_us = given.get("preset") == "recommended" and given["rho"] is None and given["max_upsample"] is None
+        if not left_to_us or not isinstance(rule, ChiSquareResponse) or given["center"] != "data":
+            return
+        if rule.rho < chi_square_divergence(temperature(p, FAINT_TAU), p):
+            rarest = balancer.groups.names[int(np.argmin(np.where(p > 0, p, 1)))]
+            self._warn(
+                "radius",
+                0,
+                f"{rarest} is so small that the mixture can go no farther from the data than tau = {FAINT_TAU} does "
+                "(max_upsample speaks of the smallest); balance.rho=tau:1.5 goes farther",
             )
 
     def interval(self, at: Position, loader: Loader, q: Mapping[str, float]) -> None:

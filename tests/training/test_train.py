@@ -10,6 +10,7 @@ from evenglot.balance import save_baseline
 from evenglot.config import load_config
 from evenglot.corpus.prepare import prepare
 from evenglot.progress import Bars
+from evenglot.training import record
 from evenglot.training.log import read_log
 from evenglot.training.run import Run, RunError, load_model
 from evenglot.training.step import TrainingError
@@ -138,6 +139,19 @@ def test_means_of_updates_that_are_a_batch_or_two_are_warned_of(configure, tmp_p
         train(configure({"strategy": strategy, **settings}, train={"updates": 1}), folder)
         said = [event["message"] for event in events(folder, "warning")]
         assert any(f"set balance.estimator: {better}" in message for message in said) == warned
+
+
+def test_a_ball_in_which_nothing_can_move_is_warned_of(configure, tmp_path, monkeypatch):
+    def warned(folder, **options):
+        train(configure({"strategy": "chi-ibr", **options}, train={"updates": 1}), tmp_path / folder)
+        said = [event["message"] for event in events(tmp_path / folder, "warning")]
+        return [message for message in said if "balance.rho=tau:1.5 goes farther" in message]
+
+    assert not warned("usual")
+    monkeypatch.setattr(record, "FAINT_TAU", 20)  # instead of a corpus that is tiny
+    assert warned("small")[0].startswith("cc-en is so small")
+    assert not warned("wanted", max_upsample=5)
+    assert not warned("around", center="uniform")
 
 
 def test_a_game_of_few_rounds_is_warned_of_and_the_advice_is_good(configure, tmp_path):
