@@ -14,7 +14,7 @@ from evenglot.training.log import read_log
 from experiments.tables import HERE, SEEDS, runs_of
 
 # The strategy whose course is drawn: mixture and losses over time.
-STORIES = {"related": "chi-R5", "related-long": "chi-R5-base100"}
+STORIES = {"related": "chi-R5", "related-long": "chi-R5-base100", "diverse": "chi-rho.1-base100"}
 
 
 def main() -> None:
