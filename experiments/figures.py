@@ -18,7 +18,7 @@ STORIES = {"related": "chi-R5", "related-long": "chi-R5-base100", "diverse": "ch
 
 
 def main() -> None:
-    """Draw the main rows of every experiment, where they have seeds enough."""
+    """Draw the main rows of every experiment that have seeds enough, or as many as ERM."""
     for experiment, strategy in STORIES.items():
         for results in sorted((HERE / experiment / "results").iterdir()):
             _draw(HERE / experiment, results.name, strategy)
@@ -29,7 +29,8 @@ def _draw(experiment: Path, direction: str, strategy: str) -> None:
     shutil.rmtree(folder, ignore_errors=True)
     grid, _ = load_grid(experiment / f"main-{direction}.yaml")
     rows = {name: runs_of(experiment, direction, name) for name in grid.strategies}
-    whole = {name: runs for name, runs in rows.items() if len(runs) >= SEEDS}
+    enough = min(SEEDS, len(rows["erm"]))
+    whole = {name: runs for name, runs in rows.items() if len(runs) >= enough}
     if len(whole) > 1:
         results = [read_result(run, name, "test") for name, runs in whole.items() for run in runs]
         draw_comparison(compare(results, "erm", "test", print).as_json(), folder)
