@@ -2,30 +2,23 @@
 
 from __future__ import annotations
 
-import math
 import platform
 from collections.abc import Mapping
 from importlib.metadata import version
 from time import monotonic
 from typing import Any
 
-import numpy as np
-
 from evenglot import __version__
 from evenglot.balance import Balancer
-from evenglot.balance.best_response import ChiSquareResponse
-from evenglot.balance.loss_driven import LossDriven
-from evenglot.balance.losses import EMA
-from evenglot.balance.static import temperature
 from evenglot.batches.draw import Interval
 from evenglot.batches.load import Loader
 from evenglot.config import Config
 from evenglot.corpus.store import Store
 from evenglot.directions import shares_by_direction
 from evenglot.report.training_tables import end_table, start_summary, start_table
-from evenglot.robust.solvers import chi_square_divergence
 from evenglot.training.checkpoint import Checkpoint
 from evenglot.training.display import Display
+from evenglot.training.doubts import doubts
 from evenglot.training.log import Log, read_log
 from evenglot.training.parallel import Processes
 from evenglot.training.position import Position
@@ -35,9 +28,6 @@ from evenglot.training.trackers import trackers
 from evenglot.training.validation import Validation
 
 VERSIONS = {"python": platform.python_version(), **{name: version(name) for name in ("torch", "sacrebleu", "numpy")}}
-FEW_BATCHES = 8  # in an update: the lengths in it are not those of the corpus
-FEW_INTERVALS = 10  # a game of fewer rounds is none
-FAINT_TAU = 1.2  # a temperature that hardly changes anything
 OVERFIT = 1.03  # a validation loss so much above its lowest, while training loss falls, is worth a warning
 
 
@@ -146,67 +136,9 @@ class Record:
         )
 
     def doubts(self, balancer: Balancer, loader: Loader, updates: int) -> None:
-        """What looks like a mistake, but may be meant."""
-        train, batches = self.config.train, self.config.batches.micro_batches
-        if isinstance(balancer, LossDriven):
-            self._doubt_rounds(balancer, loader, updates / len(loader))
-            self._doubt_losses(balancer, batches)
-            self._doubt_radius(balancer)
-        if train.warmup >= train.updates:
-            self._warn("warmup", 0, f"train.warmup ({train.warmup}) is as long as the whole run; the rate never peaks")
-        if train.patience is not None and not any("valid" in self.store.splits(name) for name in self.names):
-            self._warn("patience", 0, "train.patience has nothing to go by: there is no validation text (data.valid)")
-        if self.processes.world > batches:
-            self._warn(
-                "processes",
-                0,
-                f"{self.processes.world} processes share {batches} batches an update: some have nothing to do; raise "
-                "batches.tokens_per_update or lower tokens_per_batch",
-            )
-
-    def _doubt_rounds(self, balancer: LossDriven, loader: Loader, intervals: float) -> None:
-        """Is the run long enough for a game, and no longer than was planned?"""
-        if balancer.cadence == "interval" and intervals < FEW_INTERVALS:
-            pairs = max(1, round(sum(loader.interval.counts.values()) * intervals / (2 * FEW_INTERVALS)))
-            better = f"with batches.epoch_size: {pairs} it would be {2 * FEW_INTERVALS} times"
-            if self.config.draw_options["rule"] == "released":  # it has a length of its own
-                better = "train longer"
-            times = f"the mixture is set {math.ceil(intervals)} times in this run"
-            self._warn("intervals", 0, f"{times}, too seldom to balance anything; {better}")
-        planned = balancer.caps.intervals
-        if balancer.caps.max_passes is not None and planned is not None and planned < math.floor(intervals):
-            self._warn(
-                "max_passes",
-                0,
-                f"balance.intervals is {planned}, but this run has about {round(intervals)}: max_passes will be used "
-                "up long before its end, and corpora are then shown in proportion to their sizes",
-            )
-
-    def _doubt_losses(self, balancer: LossDriven, batches: int) -> None:
-        """Do the losses that the mixture answers tell of languages?"""
-        if isinstance(balancer.estimator, EMA) and balancer.signal.split == "train" and batches < FEW_BATCHES:
-            better = "interval-mean" if balancer.cadence == "interval" else "token-ema"
-            self._warn(
-                "estimator",
-                0,
-                f"batches hold sentences of like length; with {batches} an update, the mean of an update may tell of "
-                f"lengths more than of languages; set balance.estimator: {better}",
-            )
-
-    def _doubt_radius(self, balancer: LossDriven) -> None:
-        """Can the mixture go anywhere? Our radius speaks of the rarest group, and it may be next to nothing."""
-        given, rule, p = self.config.balance.options, balancer.rule, balancer.groups.p
-        left_to_us = given.get("preset") == "recommended" and given["rho"] is None and given["max_upsample"] is None
-        if not left_to_us or not isinstance(rule, ChiSquareResponse) or given["center"] != "data":
-            return
-        if rule.rho < chi_square_divergence(temperature(p, FAINT_TAU), p):
-            rarest = balancer.groups.names[int(np.argmin(np.where(p > 0, p, 1)))]
-            self._warn(
-                "radius",
-                0,
-                f"{rarest} is so small that the mixture can go no farther from the data than tau = {FAINT_TAU} does "
-                "(max_upsample speaks of the smallest); balance.rho=tau:1.5 goes farther",
-            )
+        """Warn of what looks like a mistake."""
+        for kind, message in doubts(self.config, self.store, self.processes.world, balancer, loader, updates):
+            self._warn(kind, 0, message)
 
     def interval(self, at: Position, loader: Loader, q: Mapping[str, float]) -> None:
         """An interval begins: `mixture` is what is shown, `target` what the strategy aims at (it may weight losses)."""

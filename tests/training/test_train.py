@@ -10,7 +10,7 @@ from evenglot.balance import save_baseline
 from evenglot.config import load_config
 from evenglot.corpus.prepare import prepare
 from evenglot.progress import Bars
-from evenglot.training import record
+from evenglot.training import doubts
 from evenglot.training.log import read_log
 from evenglot.training.run import Run, RunError, load_model
 from evenglot.training.step import TrainingError
@@ -148,7 +148,7 @@ def test_a_ball_in_which_nothing_can_move_is_warned_of(configure, tmp_path, monk
         return [message for message in said if "balance.rho=tau:1.5 goes farther" in message]
 
     assert not warned("usual")
-    monkeypatch.setattr(record, "FAINT_TAU", 20)  # instead of a corpus that is tiny
+    monkeypatch.setattr(doubts, "FAINT_TAU", 20)  # instead of a corpus that is tiny
     assert warned("small")[0].startswith("cc-en is so small")
     assert not warned("wanted", max_upsample=5)
     assert not warned("around", center="uniform")
