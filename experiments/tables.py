@@ -20,7 +20,7 @@ import numpy as np
 
 from evenglot import yaml12
 from evenglot.evaluation.compare import compare
-from evenglot.evaluation.results import Result, read_result
+from evenglot.evaluation.results import read_result
 from evenglot.report.history import History, history
 from evenglot.training.log import read_log
 from evenglot.training.run import Run
@@ -91,16 +91,16 @@ def _beside_the_paper(
     folder: Path, table: str, direction: str, strategies: Sequence[str]
 ) -> tuple[list[str], list[list[str]]]:
     """Differences to ERM with their intervals."""
-    compared = {name: _against_erm(folder, direction, name) for name in strategies if runs_of(folder, direction, name)}
-    directions = list(compared["erm"]["directions"])
+    comparison = _against_erm(folder, direction)
+    found = {row["name"]: row for row in comparison["rows"]}
+    directions = list(comparison["directions"])
     largest, smallest = directions[0], directions[-1]
     paper = _paper(f"{folder.name}/{table.removesuffix(f'-{direction}')}", direction)
     heading = ["", "seeds", "chrF++", "smaller four", "larger four", "worst by loss", "BLEU", "loss/character"]
     heading += [f"passes {_language(smallest)} / {_language(largest)}"]
     heading += [f"paper, BLEU ({paper['where']})"] if paper else []
     rows = []
-    for name, comparison in compared.items():
-        row = next(row for row in comparison["rows"] if row["name"] == name)
+    for name, row in ((name, found[name]) for name in strategies if name in found):
         cells = [name, str(len(row["seeds"]))]
         if name == "erm":
             scores = row["scores"]
@@ -121,17 +121,12 @@ def _beside_the_paper(
 
 
 @cache  # a row stands in several tables
-def _against_erm(folder: Path, direction: str, name: str) -> dict[str, Any]:
-    """A row with fewer seeds than ERM is compared with those runs that share its initialisation and order."""
-    rows, reference = (_results(folder, direction, each) for each in (name, "erm"))
-    seeds = {result.seed for result in rows}
-    same = [result for result in reference if result.seed in seeds]
-    found: dict[str, Any] = compare(same if name == "erm" else [*same, *rows], "erm", "test", print).as_json()
+def _against_erm(folder: Path, direction: str) -> dict[str, Any]:
+    """All rows there are: the more, the better is known how noisy training is."""
+    names = sorted(path.name for path in (folder / "results" / direction).iterdir())
+    results = [read_result(run, name, "test") for name in names for run in runs_of(folder, direction, name)]
+    found: dict[str, Any] = compare(results, "erm", "test", lambda _: None).as_json()  # doubts are on the page
     return found
-
-
-def _results(folder: Path, direction: str, name: str) -> list[Result]:
-    return [read_result(run, name, "test") for run in runs_of(folder, direction, name)]
 
 
 def _lengths(folder: Path, direction: str) -> tuple[list[str], list[list[str]]]:

@@ -1,25 +1,28 @@
-"""Is a difference more than chance? A paired bootstrap over training seeds and test sentences.
+"""Is a difference more than chance? A paired bootstrap over test sentences, with the noise of training added.
 
-A sample draws sentences with replacement, and weighs the runs. The drawn sentences are the same for all systems and all
-seeds: they share the test set, so how easy it happens to be must not count again for each of them. With one seed this
-is the usual paired bootstrap (Koehn 2004; sacreBLEU's, sample by sample), and says nothing about training again.
+A sample draws sentences with replacement. The drawn sentences are the same for all systems and all seeds: they share
+the test set, so how easy it happens to be must not count again for each of them. With one seed this is the usual paired
+bootstrap (Koehn 2004; sacreBLEU's, sample by sample), and says nothing about training again.
 
-Runs are not drawn with replacement, as sentences are: they are few, and three of them drawn so vary by much less than
-three others would. Their weights are those with which the mean of the sample varies as Student's t says. So without
-noise of training this is the bootstrap, and without noise of the test set it is the paired t-test.
+With several, samples are off by Student's t times the standard error that training causes (`noise`). Runs are not
+drawn with replacement, as sentences are: three of them drawn so vary by much less than three others would. So without
+noise of training this is the bootstrap, and without noise of the test set it is a t-test.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from zlib import crc32
 
 import numpy as np
 
+from evenglot.evaluation.noise import Contrast
 from evenglot.evaluation.statistics import Counts, Metric, Numbers
 
 SEED = 12345  # sacreBLEU's
+ERRORS, DRAWS_PER_QUANTILE = 5, 100
 
 
 @dataclass(frozen=True)
@@ -43,19 +46,20 @@ def drawn_sentences(sentences: int, samples: int, seed: int | Sequence[int] = SE
     return np.bincount(flat.ravel(), minlength=samples * sentences).reshape(samples, sentences).astype(np.float64)
 
 
-def drawn_weights(runs: int, samples: int, which: Sequence[int] = ()) -> Numbers:
-    """What each of so many training runs counts in each sample, (samples, runs); independent for another `which`.
+@cache
+def drawn_errors(freedom: int, samples: int) -> Numbers:
+    """By how many standard errors training is off: Student's t with so many degrees of freedom; 0, if with none.
 
-    Their sum is 1. The mean of values so weighed is their mean plus their standard error times Student's t.
+    (errors, samples): several for each sample, as they cost nothing, and as many up as down. They are quantiles of the
+    distribution in random order, since the tails of a thousand draws would be those of chance.
     """
-    if runs == 1:
-        return np.ones((samples, 1))
-    random = np.random.default_rng([SEED, runs, *which])
-    normal = random.standard_normal((samples, runs))
-    freedom = runs - 1
-    spread = np.sqrt(random.chisquare(freedom, (samples, 1)) / freedom)
-    weights: Numbers = 1 / runs + (normal - normal.mean(axis=1, keepdims=True)) / spread / np.sqrt(runs * freedom)
-    return weights
+    if freedom == 0:
+        return np.zeros((1, samples))
+    random = np.random.default_rng([SEED, freedom])
+    draws = random.standard_t(freedom, (ERRORS * samples, DRAWS_PER_QUANTILE))
+    quantiles = np.sort(draws, axis=None)[DRAWS_PER_QUANTILE // 2 :: DRAWS_PER_QUANTILE]
+    shuffled = random.permutation((quantiles - quantiles[::-1]) / 2).reshape(ERRORS, samples)
+    return np.concatenate([shuffled, -shuffled])
 
 
 def sentences_of(references: str, sentences: int, samples: int) -> Numbers:
@@ -63,21 +67,26 @@ def sentences_of(references: str, sentences: int, samples: int) -> Numbers:
     return drawn_sentences(sentences, samples, [SEED, crc32(references.encode())])
 
 
-def sampled_scores(metric: Metric, counts: Sequence[Counts], sentences: Numbers, weights: Numbers) -> Numbers:
-    """The score of a system in each sample: the weighted mean of its runs; `counts` has one array for each run."""
-    of_runs = np.stack([metric.score(sentences @ each.astype(np.float64)) for each in counts], axis=1)
-    means: Numbers = (of_runs * weights).sum(axis=1)
-    return means
+def sampled_scores(metric: Metric, counts: Counts, sentences: Numbers) -> Numbers:
+    """The score of a run in each sample."""
+    return metric.score(sentences @ counts.astype(np.float64))
 
 
-def difference(observed: float, sampled: Numbers) -> Difference:
+def difference(between: Contrast, observed: Numbers, sampled: Numbers) -> Difference:
+    """Of two rows, from the scores of all runs (runs,), and from those in the samples (samples, runs)."""
+    noise = between.standard_error(observed) * drawn_errors(between.freedom, len(sampled))
+    return judged(float(between.difference(observed)), (between.difference(sampled) + noise).ravel())
+
+
+def judged(observed: float, sampled: Numbers) -> Difference:
     """What to make of an observed difference and the differences in the samples.
 
     p: the part of the samples that are as far from their median as the observed difference is from 0.
     """
+    sampled = sampled[np.isfinite(sampled)]  # there is no loss where all drawn sentences are too long for the model
+    if len(sampled) == 0 or np.ptp(sampled) == 0:  # or one sentence, or systems that never differ: nothing can be said
+        return Difference(observed, (min(observed, 0.0), max(observed, 0.0)), 1.0)
     low, high = np.quantile(sampled, [0.025, 0.975])
-    if np.ptp(sampled) == 0:  # one sentence, or systems that never differ: nothing can be said
-        return Difference(observed, (float(low), float(high)), 1.0)
     extreme = np.count_nonzero(np.abs(sampled - np.median(sampled)) >= abs(observed))
     return Difference(observed, (float(low), float(high)), (extreme + 1) / (len(sampled) + 1))
 

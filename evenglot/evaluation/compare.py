@@ -15,13 +15,13 @@ import numpy as np
 from evenglot.evaluation.bootstrap import (
     Difference,
     difference,
-    drawn_weights,
     holm,
     sampled_scores,
     samples_for,
     sentences_of,
 )
 from evenglot.evaluation.doubts import mention_doubts, refuse_different_tests
+from evenglot.evaluation.noise import Contrast, Label, contrast, noisy_rows
 from evenglot.evaluation.results import Cost, Result, read_result
 from evenglot.evaluation.scores import halves, largest_first
 from evenglot.evaluation.statistics import METRICS, Numbers
@@ -130,13 +130,18 @@ class Comparison:
         """The larger half; the middle one of an odd number is in neither."""
         return halves(self.pairs)[0]
 
+    @cached_property
+    def validated(self) -> list[str]:
+        """The directions of which every row has a validation loss."""
+        return [name for name in self.pairs if all(row.validation(name) is not None for row in self.rows)]
+
     def worst(self, row: Row, metric: str) -> str:
         """The direction with the largest validation loss; chosen there, so that the test set need not choose.
 
-        If some row has no such losses, all are judged by their scores.
+        If there are no such losses, by their scores.
         """
-        if all(each.validation(name) is not None for each in self.rows for name in self.pairs):
-            return max(self.pairs, key=lambda name: row.validation(name) or 0.0)
+        if self.validated:
+            return max(self.validated, key=lambda name: row.validation(name) or 0.0)
         sign = 1 if METRICS[metric].higher_is_better else -1
         return min(self.pairs, key=lambda name: sign * fmean(row.scores(metric, name)))
 
@@ -156,49 +161,77 @@ class Comparison:
         by_run = [fmean(scores) for scores in zip(*(row.scores(metric, name) for name in names), strict=True)]
         return fmean(by_run), stdev(by_run) if len(by_run) > 1 else None
 
+    @cached_property
+    def runs(self) -> tuple[Label, ...]:
+        """Row and seed of every run."""
+        return tuple((row.name, seed) for row in self.rows for seed in row.seeds)
+
+    @cached_property
+    def noisy(self) -> list[str]:
+        """Rows whose runs differ more from seed to seed than those of the others, by any metric."""
+        scores = (np.stack(list(each.values()), axis=-1) for each in self._observed.values())
+        return sorted({name for each in scores for name in noisy_rows(self.runs, each)})
+
+    def peers(self, row: Row) -> list[int]:
+        """The runs that tell how noisy training is: all but those of noisy rows; of a noisy row, its own only."""
+        pair = {row.name, self.reference.name}
+        alone = not pair.isdisjoint(self.noisy)
+        return [i for i, (name, _) in enumerate(self.runs) if name in pair or not (alone or name in self.noisy)]
+
+    @cached_property
+    def contrasts(self) -> dict[str, Contrast]:
+        """Of every other row and the reference, among their peers."""
+        return {
+            row.name: contrast([self.runs[run] for run in self.peers(row)], row.name, self.reference.name)
+            for row in self.rows[1:]
+        }
+
     def findings(self, row: Row, metric: str) -> Findings:
         """A row against the reference."""
-        sampled_row, sampled_reference = (self._sampled[each.name, metric] for each in (row, self.reference))
-
-        def of(names: Sequence[str], reference_names: Sequence[str]) -> Difference:
-            (mine, _), (theirs, _) = (
-                self.score(each, metric, wanted) or (math.nan, None)
-                for each, wanted in ((row, names), (self.reference, reference_names))
-            )
-            sampled = _mean(sampled_row, names) - _mean(sampled_reference, reference_names)
-            return difference(mine - theirs, sampled)
-
-        directions = {name: of([name], [name]) for name in self.pairs}
+        directions = {
+            name: self._difference(row, metric, {each.name: [name] for each in self.rows}) for name in self.pairs
+        }
         corrected = holm({name: each.p for name, each in directions.items()})
         better = 1 if METRICS[metric].higher_is_better else -1
         significant = {n: better * directions[n].difference for n in directions if corrected[n] < ALPHA}
-        groups = {
-            group: of(names, self.members(self.reference, metric, group))
-            for group in GROUPS
-            if (names := self.members(row, metric, group))
-        }
+        members = {group: {row.name: self.members(row, metric, group) for row in self.rows} for group in GROUPS}
         return Findings(
             directions,
             corrected,
-            groups,
+            {group: self._difference(row, metric, names) for group, names in members.items() if names[row.name]},
             wins=[name for name, gain in significant.items() if gain > 0],
             losses=[name for name, gain in significant.items() if gain < 0],
         )
 
+    def _difference(self, row: Row, metric: str, members: Mapping[str, Sequence[str]]) -> Difference:
+        """Of means over directions, which are given for each row."""
+        observed, sampled = (
+            np.stack([_mean(scores[metric], members[self.runs[run][0]], run) for run in self.peers(row)], axis=-1)
+            for scores in (self._observed, self._sampled)
+        )
+        return difference(self.contrasts[row.name], observed, sampled)
+
     @cached_property
-    def _sampled(self) -> dict[tuple[str, str], dict[str, Numbers]]:
-        """Scores of every row and metric by direction, in every sample; the same seeds and sentences for all rows."""
-        found: dict[tuple[str, str], dict[str, Numbers]] = {}
+    def _observed(self) -> dict[str, dict[str, Numbers]]:
+        """By metric and direction: the scores of all runs, (runs,)."""
+        return {
+            metric: {name: np.concatenate([row.scores(metric, name) for row in self.rows]) for name in self.pairs}
+            for metric in self.metrics
+        }
+
+    @cached_property
+    def _sampled(self) -> dict[str, dict[str, Numbers]]:
+        """The same in every sample, (samples, runs); the sentences are the same for all runs."""
+        found: dict[str, dict[str, Numbers]] = {metric: {} for metric in self.metrics}
+        results = [result for row in self.rows for result in row.results]
         for name in self.pairs:  # the outer loop: the drawn sentences are large
-            statistics = self.reference.results[0].statistics
+            statistics = results[0].statistics
             lines = len(statistics.counts[name][self.metrics[0]])
             sentences = sentences_of(statistics.references[name], lines, self.samples)
-            for row in self.rows:
-                weights = drawn_weights(len(row.results), self.samples, row.seeds)
-                for metric in self.metrics:
-                    counts = [result.statistics.counts[name][metric] for result in row.results]
-                    scores = sampled_scores(METRICS[metric], counts, sentences, weights)
-                    found.setdefault((row.name, metric), {})[name] = scores
+            for metric in self.metrics:
+                counts = (result.statistics.counts[name][metric] for result in results)
+                scores = [sampled_scores(METRICS[metric], each, sentences) for each in counts]
+                found[metric][name] = np.stack(scores, axis=-1)
         return found
 
     def as_json(self) -> dict[str, Any]:
@@ -208,6 +241,7 @@ class Comparison:
             "split": self.split,
             "reference": self.reference.name,
             "samples": self.samples,
+            "worst_by": "validation" if self.validated else "test",
             "signature": self.reference.results[0].signature,
             "metrics": {
                 name: {"label": METRICS[name].label}
@@ -225,6 +259,7 @@ class Comparison:
             "strategy": row.results[0].strategy,
             "tau": "inf" if tau == math.inf else tau,
             "seeds": row.seeds,
+            "freedom": None if row is self.reference else self.contrasts[row.name].freedom,
             "runs": [_from_here(result.folder) for result in row.results],
             "passes": {name: row.passes[name] for name in self.pairs},
             "cost": asdict(row.cost),
@@ -263,9 +298,10 @@ def _findings_json(found: Findings) -> dict[str, Any]:
     }
 
 
-def _mean(sampled: Mapping[str, Numbers], names: Sequence[str]) -> Numbers:
-    result: Numbers = np.mean([sampled[name] for name in names], axis=0)
-    return result
+def _mean(scores: Mapping[str, Numbers], names: Sequence[str], run: int) -> Numbers:
+    """Over some directions, of one run; scores (..., runs)."""
+    mean: Numbers = np.mean([scores[name][..., run] for name in names], axis=0)
+    return mean
 
 
 def compare(results: Sequence[Result], reference: str | None, split: str, warn: Callable[[str], object]) -> Comparison:

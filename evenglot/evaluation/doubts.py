@@ -42,18 +42,26 @@ def mention_doubts(comparison: Comparison, warn: Callable[[str], object]) -> Non
     other = {n for n, pairs in comparison.pairs.items() if any(r.pairs.get(n) != pairs for r in results)}
     if other:
         warn(f"not all runs were trained on as many pairs of {', '.join(sorted(other))}")
+    if not comparison.validated:
+        warn("no validation losses: the worst direction is chosen on the test set, so it looks worse than it is")
+    elif len(comparison.validated) < len(comparison.pairs):
+        without = ", ".join(name for name in comparison.pairs if name not in comparison.validated)
+        warn(f"no validation losses of {without}: not among those of which the worst is chosen")
     for row in comparison.rows:
         if len(set(row.seeds)) < len(row.seeds):
             warn(f"{row.name}: several runs with the same seed; give different strategies different names (NAME=RUN)")
         if row.seeds != reference.seeds:
-            warn(
-                f"{row.name}: its seeds {row.seeds} are not those of {reference.name} {reference.seeds}; they are not "
-                "compared seed by seed"
-            )
+            seeds = f"{row.name}: its seeds {row.seeds} are not those of {reference.name} {reference.seeds}"
+            by_seed = comparison.contrasts[row.name].by_seed
+            warn(f"{seeds}; what seeds do {'to all rows is taken out of the difference' if by_seed else 'is noise'}")
         if row.cost.updates != reference.cost.updates:
             warn(
                 f"{row.name}: {row.cost.updates:,.0f} updates, {reference.name} {reference.cost.updates:,.0f}: not the "
                 "same amount of training"
             )
-    if any(len(row.seeds) == 1 for row in comparison.rows):
+    for name in comparison.noisy:
+        warn(f"{name}: its runs differ more from seed to seed than those of other rows; judged by its own runs alone")
+    if not all(each.freedom for each in comparison.contrasts.values()):
         warn("one seed: intervals tell about other test sentences, not about training again; use three or more")
+    elif single := [row.name for row in comparison.rows if len(row.seeds) == 1]:
+        warn(f"one seed of {', '.join(single)}: taken to be as noisy as the other rows are")

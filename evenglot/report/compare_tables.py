@@ -15,7 +15,7 @@ from evenglot.report.tables import Cell, Sheet
 from evenglot.report.training_tables import duration
 
 ACROSS = 10  # more languages than these go down, not across
-SEEDS_TO_SEE_HARM = 5  # with fewer, Student's t asks for so much that harm is easily overlooked
+FREEDOM_TO_SEE_HARM = 4  # with fewer degrees, Student's t asks for so much that harm is easily overlooked
 Json = Mapping[str, Any]
 
 
@@ -220,15 +220,15 @@ def _summary(comparison: Json, metric: str) -> Sheet:
                 ", ".join(_short(comparison, name) for name in found["harmed"]) or "none",
             ]
         rows.append((row["name"], tuple(Cell(text) for text in cells)))
+    worst = "with the largest validation loss" if comparison["worst_by"] == "validation" else "worst in the test set"
     notes = [
-        "low, high: mean of the smaller and of the larger half of the corpora; worst: the language with the largest "
-        "validation loss.",
+        f"low, high: mean of the smaller and of the larger half of the corpora; worst: the language {worst}.",
         f"Δ mean: to {comparison['reference']}, with a 95 % interval; w/t/l: languages significantly better, neither, "
         "worse.",
     ]
-    if any(1 < len(row["seeds"]) < SEEDS_TO_SEE_HARM for row in comparison["rows"]):
+    if any(0 < (row["freedom"] or 0) < FREEDOM_TO_SEE_HARM for row in comparison["rows"]):
         notes.append(
-            "With so few seeds only large differences stand out from the noise of training: `none` is no proof."
+            "With so few runs only large differences stand out from the noise of training: `none` is no proof."
         )
     columns = ("mean", "low", "high", "worst", "Δ mean", "w/t/l", "harmed")
     return Sheet(f"{about['label']}: what it comes to", "Method", columns, tuple(rows), notes=tuple(notes))

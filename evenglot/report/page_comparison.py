@@ -21,6 +21,7 @@ def comparison_data(comparison: Mapping[str, Any]) -> dict[str, Any]:
         "split": comparison["split"],
         "reference": comparison["reference"],
         "samples": comparison["samples"],
+        "worst_by": comparison["worst_by"],
         "signature": comparison["signature"],
         "metrics": metrics,
         "directions": [{"name": name, **comparison["directions"][name]} for name in names],
@@ -33,7 +34,7 @@ def _row(row: Mapping[str, Any], names: list[str], metrics: Mapping[str, Any]) -
     digits = {key: metric["digits"] + 2 for key, metric in metrics.items()}  # two more: rounded twice, rounded wrong
     validation = row.get("validation", {})
     return {
-        **{key: row[key] for key in ("name", "strategy", "tau", "seeds", "cost")},
+        **{key: row[key] for key in ("name", "strategy", "tau", "seeds", "freedom", "cost")},
         "validation": [_short(validation.get(name), VALIDATION_DIGITS) for name in names],
         "scores": {key: _scores(row["scores"][key], names, digits[key]) for key in metrics},
         "difference": row["difference"]

@@ -132,9 +132,21 @@ def test_the_worst_is_chosen_on_validation_not_on_test():
 
 
 def test_without_validation_the_test_set_must_choose():
-    comparison, _ = compared(result("erm", MIXED, validation={}))
+    comparison, warnings = compared(result("erm", MIXED, validation={}))
+    assert comparison.as_json()["worst_by"] == "test"
+    assert any("no validation losses" in warning for warning in warnings)
     scores = row_of(comparison, "erm")["scores"]
     assert {metric: scores[metric]["worst"]["direction"] for metric in METRICS} == dict.fromkeys(METRICS, "aa-en")
+
+
+def test_a_direction_without_validation_leaves_the_choice_to_the_others():
+    """It would be aa-en, by its scores."""
+    validation = {"bb-en": 1.0, "cc-en": 2.0}
+    comparison, warnings = compared(result("erm", MIXED, validation=validation), result("chi", MIXED))
+    assert row_of(comparison, "erm")["scores"]["chrf"]["worst"]["direction"] == "cc-en"
+    assert row_of(comparison, "chi")["scores"]["chrf"]["worst"]["direction"] == "bb-en"
+    assert comparison.as_json()["worst_by"] == "validation"
+    assert "no validation losses of aa-en: not among those of which the worst is chosen" in warnings
 
 
 def test_each_row_has_a_worst_direction_of_its_own():
@@ -284,11 +296,14 @@ def test_one_seed_has_no_spread_and_is_warned_of():
 
 def test_other_seeds_than_those_of_the_reference_are_mentioned():
     _, warnings = compared(*(result("erm", seed=s) for s in (1, 2)), *(result("chi", seed=s) for s in (1, 2, 3)))
-    assert warnings == ["chi: its seeds [1, 2, 3] are not those of erm [1, 2]; they are not compared seed by seed"]
+    seeds = "chi: its seeds [1, 2, 3] are not those of erm [1, 2]"
+    assert warnings == [f"{seeds}; what seeds do to all rows is taken out of the difference"]
 
 
-def test_and_are_not_compared_seed_by_seed():
+def test_without_any_in_common_what_seeds_do_is_noise():
     """Two runs of which one is lucky, for both strategies: luck cancels only where the seeds are the same."""
+    _, warnings = compared(*(result("erm", seed=s) for s in (1, 2)), *(result("chi", seed=s) for s in (3, 4)))
+    assert warnings == ["chi: its seeds [3, 4] are not those of erm [1, 2]; what seeds do is noise"]
 
     def width(*seeds):
         runs = [result("erm", quality, seed=seed) for quality, seed in ((0.3, 1), (0.7, 2))]
@@ -310,9 +325,33 @@ def test_less_training_is_mentioned():
     assert "chi: 50 updates, erm 100: not the same amount of training" in warnings
 
 
-def test_one_seed_of_another_row_is_warned_of():
-    _, warnings = compared(*(result("erm", seed=s) for s in (1, 2, 3)), result("chi"))
-    assert any("one seed" in warning for warning in warnings)
+def test_one_seed_of_a_row_is_judged_by_the_noise_of_the_others():
+    seeds = (1, 2, 3)
+    others = [result(name, 0.5 + 0.01 * s, seed=s) for name in ("erm", "tau") for s in seeds]
+    comparison, warnings = compared(*others, result("chi", 0.52))
+    assert "one seed of chi: taken to be as noisy as the other rows are" in warnings
+    assert [row["freedom"] for row in comparison.as_json()["rows"]] == [None, 2, 2]
+
+
+def test_a_row_that_is_noisier_than_the_others_is_judged_by_its_own_runs():
+    seeds = (1, 2, 3, 4)
+    names = ("erm", "a", "b", "c", "d")
+    pairs = {f"{name}-en": 100 for name in ("aa", "bb", "cc", "dd", "ee", "ff")}
+    random = np.random.default_rng(1)
+
+    def runs(wild: float):
+        return [
+            result(name, 0.5 + random.normal() * (wild if name == "c" else 0.01), seed=seed, pairs=pairs)
+            for name in names
+            for seed in seeds
+        ]
+
+    comparison, warnings = compared(*runs(0.15))
+    assert comparison.noisy == ["c"]
+    assert any(warning.startswith("c: its runs differ more from seed to seed") for warning in warnings)
+    freedom = {row["name"]: row["freedom"] for row in comparison.as_json()["rows"]}
+    assert freedom == {"erm": None, "a": 9, "b": 9, "c": 3, "d": 9}
+    assert compared(*runs(0.01))[0].noisy == []
 
 
 def test_other_training_data_are_mentioned():

@@ -153,7 +153,8 @@ def comparison(directions: int = 8, strategies: int = 6) -> dict:
             }  # fmt: skip
         needs = number >= 4
         rows.append({
-            "name": strategy, "strategy": strategy, "tau": taus.get(strategy), "seeds": [1, 2, 3], "runs": ["a"],
+            "name": strategy, "strategy": strategy, "tau": taus.get(strategy), "seeds": [1, 2, 3], "freedom": 2,
+            "runs": ["a"],
             "validation": {n: None if (number, i) == (1, 0) else 0.9 + 0.4 * i / directions - 0.01 * number
                            for i, n in enumerate(names)},
             "passes": dict.fromkeys(names, 2.5), "scores": scores, "difference": differences if number else None,
@@ -162,7 +163,8 @@ def comparison(directions: int = 8, strategies: int = 6) -> dict:
         })  # fmt: skip
     sizes = {n: {"pairs": 30_000 // (i + 1), "resource": "high" if i < half else "low"} for i, n in enumerate(names)}
     signature = {"bleu": "nrefs:1|tok:13a", "chrf": "nrefs:1|nw:2"}
-    content = {"split": "test", "reference": "erm", "samples": 1000, "signature": signature, "metrics": metrics}
+    content = {"split": "test", "reference": "erm", "samples": 1000, "worst_by": "validation"}
+    content |= {"signature": signature, "metrics": metrics}
     return {**content, "directions": sizes, "rows": rows}
 
 

@@ -55,13 +55,15 @@ function comparisonContent(comparison, redraw) {
       "p",
       { class: "note" },
       `Reference: ${comparison.reference}. Intervals: 95 %, ${whole(comparison.samples)} samples; wins, ties and ` +
-        "losses count directions, significant after Holm's correction at 5 %. ▲ better, ▼ worse. Worst (validation): " +
-        "the direction with the largest validation loss, so that the test set does not choose it. ",
+        "losses count directions, significant after Holm's correction at 5 %. ▲ better, ▼ worse. Worst: " +
+        (comparison.worst_by === "validation"
+          ? "the direction with the largest validation loss, so that the test set does not choose it. "
+          : "chosen on the test set, as there are no validation losses. "),
       metric.higher_is_better ? "Higher is better." : "Lower is better.",
-      comparison.rows.some((row) => row.seeds.length < 2) &&
+      comparison.rows.some((row) => row.freedom === 0) &&
         " Where there is one seed, intervals tell about other test sentences, not about training again.",
-      comparison.rows.some((row) => row.seeds.length > 1 && row.seeds.length < 5) &&
-        " With so few seeds only large differences stand out from the noise of training.",
+      comparison.rows.some((row) => row.freedom > 0 && row.freedom < 4) &&
+        " With so few runs only large differences stand out from the noise of training.",
     ),
     scoresByLanguage(comparison, metric),
     validationByLanguage(comparison),
@@ -114,7 +116,7 @@ function strategyTable(comparison, metric) {
     {
       ...part(
         "worst",
-        "Worst (validation)",
+        `Worst (${comparison.worst_by})`,
         "the direction with the largest validation loss, which need not have the lowest test score",
       ),
       show: (row) => [
