@@ -3,7 +3,7 @@
 In docs/results.md and in the README of each experiment it rewrites what stands between `<!-- NAME -->` and
 `<!-- end -->`, NAME being a grid file of an experiment (related/table-a-any-en), or `related/lengths-any-en`:
 validation on the way; `related/noise-any-en`: what the mixtures of chi-IBR follow; `related/bias-any-en`: what means of
-batches are off by.
+batches are off by; `all/duels`: rows that are compared with another one than ERM.
 """
 
 from __future__ import annotations
@@ -19,8 +19,10 @@ from typing import Any
 import numpy as np
 
 from evenglot import yaml12
-from evenglot.evaluation.compare import compare
+from evenglot.evaluation.bootstrap import Difference
+from evenglot.evaluation.compare import Comparison, Row, compare
 from evenglot.evaluation.results import read_result
+from evenglot.evaluation.statistics import Numbers
 from evenglot.report.history import History, history
 from evenglot.training.log import read_log
 from evenglot.training.run import Run
@@ -31,6 +33,21 @@ BLOCK = re.compile(r"(?P<open><!-- (?P<name>\S+/\S+) -->\n).*?(?P<close>\n<!-- e
 SEEDS = 3  # that a claim needs
 LENGTHS = {"related": (1000, 2000, 3000), "related-long": (3000, 6000, 9000), "diverse": (2000, 4000, 6000)}
 MEANS_OF_BATCHES = "chi-R5-ema"  # the strategy that goes by them, with intervals enough
+
+GROUPS = {"mean": "chrF++", "low_resource": "smaller four", "high_resource": "larger four", "worst": "worst by loss"}
+OTHER_RUNS = {"chi-ideal": 9}  # that its baselines were made of by hand (ideal.py)
+DUELS = (  # experiment, direction, row, what it is set beside
+    ("related", "any-en", "chi-R5-base100", "tau-1.5-often"),
+    ("related", "any-en", "chi-R5-nobase", "tau-1.5-often"),
+    ("related", "en-any", "chi-R5-base100", "tau-1.5-often"),
+    ("related", "en-any", "chi-R5-nobase", "tau-1.5-often"),
+    ("related-long", "any-en", "chi-R5-base100", "tau-1.5"),
+    ("diverse", "any-en", "chi-rho.1-base100", "tau-1.5"),
+    ("diverse", "any-en", "chi-rho.1-nobase", "tau-1.5"),
+    ("diverse", "any-en", "chi-tau5-base100", "tau-5"),
+    ("diverse", "any-en", "tau-2", "tau-1.5"),
+    ("related", "any-en", "tau-1.5-often", "tau-1.5"),
+)
 
 # What the paper's tables call our rows, and what they are compared to there.
 METHODS = {
@@ -76,6 +93,8 @@ def renewed(text: str) -> str:
 
 def _table(name: str) -> str:
     folder, _, table = name.partition("/")
+    if name == "all/duels":
+        return _markdown(*_duels())
     direction = "-".join(table.split("-")[-2:])
     if table.startswith("lengths-"):
         return _markdown(*_lengths(HERE / folder, direction))
@@ -90,43 +109,68 @@ def _table(name: str) -> str:
 def _beside_the_paper(
     folder: Path, table: str, direction: str, strategies: Sequence[str]
 ) -> tuple[list[str], list[list[str]]]:
-    """Differences to ERM with their intervals."""
-    comparison = _against_erm(folder, direction)
-    found = {row["name"]: row for row in comparison["rows"]}
-    directions = list(comparison["directions"])
+    """Scores of ERM, and differences to it with their intervals."""
+    comparison = _comparison(folder, direction, "erm")
+    erm, directions = comparison.reference, list(comparison.pairs)
     largest, smallest = directions[0], directions[-1]
     paper = _paper(f"{folder.name}/{table.removesuffix(f'-{direction}')}", direction)
-    heading = ["", "seeds", "chrF++", "smaller four", "larger four", "worst by loss", "BLEU", "loss/character"]
+    heading = ["", "seeds", *GROUPS.values(), "BLEU", "loss/character", "cost"]
     heading += [f"passes {_language(smallest)} / {_language(largest)}"]
     heading += [f"paper, BLEU ({paper['where']})"] if paper else []
+    found = {row.name: row for row in comparison.rows}
     rows = []
-    for name, row in ((name, found[name]) for name in strategies if name in found):
-        cells = [name, str(len(row["seeds"]))]
-        if name == "erm":
-            scores = row["scores"]
-            cells += [f"{scores['chrf'][group]['mean']:.1f}" for group in ("mean", "low_resource", "high_resource")]
-            cells += [f"{scores['chrf']['worst']['mean']:.1f} {scores['chrf']['worst']['direction']}"]
-            cells += [f"{scores['bleu']['mean']['mean']:.1f}", f"{scores['loss']['mean']['mean']:.3f}"]
-        else:
-            found_by = row["difference"]
-            groups = ("mean", "low_resource", "high_resource", "worst")
-            shown = [(found_by["chrf"][group], 1) for group in groups]
-            shown += [(found_by["bleu"]["mean"], 1), (found_by["loss"]["mean"], 3)]
-            cells += [_difference(each, digits, loud=len(row["seeds"]) >= SEEDS) for each, digits in shown]
-        cells.append(f"{row['passes'][smallest]:.1f} / {row['passes'][largest]:.1f}")
+    for row in (found[name] for name in strategies if name in found):
+        cells = _scores(comparison, row) if row is erm else _differences(comparison, row)
+        runs = (row.cost.updates + row.cost.reference_updates) / erm.cost.updates + OTHER_RUNS.get(row.name, 0)
+        cells.append(f"{runs:.0f}")
+        cells.append(f"{row.passes[smallest]:.1f} / {row.passes[largest]:.1f}")
         if paper:
-            cells.append(_paper_cell(paper, name))
-        rows.append(cells)
+            cells.append(_paper_cell(paper, row.name))
+        rows.append([row.name, str(len(row.seeds)), *cells])
     return heading, rows
 
 
+def _duels() -> tuple[list[str], list[list[str]]]:
+    """Rows beside others than ERM."""
+    heading = ["", "", "against", "seeds", *GROUPS.values(), "BLEU", "loss/character"]
+    rows = []
+    for experiment, direction, name, opponent in DUELS:
+        if all(runs_of(HERE / experiment, direction, each) for each in (name, opponent)):
+            comparison = _comparison(HERE / experiment, direction, opponent)
+            row = next(row for row in comparison.rows if row.name == name)
+            seeds = min(len(row.seeds), len(comparison.reference.seeds))
+            cells = _differences(comparison, row)
+            rows.append([f"{experiment}, {direction}", name, opponent, str(seeds), *cells])
+    return heading, rows
+
+
+def _scores(comparison: Comparison, row: Row) -> list[str]:
+    """Means over seeds and languages."""
+
+    def mean(metric: str, group: str = "mean") -> float:
+        found = comparison.score(row, metric, comparison.members(row, metric, group))
+        assert found is not None
+        return found[0]
+
+    cells = [f"{mean('chrf', group):.1f}" for group in GROUPS]
+    cells[-1] += f" {comparison.worst(row, 'chrf')}"
+    return [*cells, f"{mean('bleu'):.1f}", f"{mean('loss'):.3f}"]
+
+
+def _differences(comparison: Comparison, row: Row) -> list[str]:
+    """To the reference."""
+    of_chrf, of_bleu, of_loss = (comparison.findings(row, metric).groups for metric in ("chrf", "bleu", "loss"))
+    loud = min(len(row.seeds), len(comparison.reference.seeds)) >= SEEDS
+    shown = [*((of_chrf[group], 1) for group in GROUPS), (of_bleu["mean"], 1), (of_loss["mean"], 3)]
+    return [_difference(each, digits, loud=loud) for each, digits in shown]
+
+
 @cache  # a row stands in several tables
-def _against_erm(folder: Path, direction: str) -> dict[str, Any]:
-    """All rows there are: the more, the better is known how noisy training is."""
+def _comparison(folder: Path, direction: str, reference: str) -> Comparison:
+    """Of all rows there are: the more, the better is known how noisy training is."""
     names = sorted(path.name for path in (folder / "results" / direction).iterdir())
     results = [read_result(run, name, "test") for name in names for run in runs_of(folder, direction, name)]
-    found: dict[str, Any] = compare(results, "erm", "test", lambda _: None).as_json()  # doubts are on the page
-    return found
+    return compare(results, reference, "test", lambda _: None)  # doubts are on the page
 
 
 def _lengths(folder: Path, direction: str) -> tuple[list[str], list[list[str]]]:
@@ -161,6 +205,8 @@ def _noise(folder: Path, direction: str) -> tuple[list[str], list[list[str]]]:
         "larger four",
         "noise in what q answers",
         "q / p, smaller four",
+        "nearest temperature",
+        "off by",
     ]
     rows = []
     for strategy in sorted(path.name for path in (folder / "results" / direction).iterdir()):
@@ -174,6 +220,8 @@ def _noise(folder: Path, direction: str) -> tuple[list[str], list[list[str]]]:
                 f"{means[2]:.2f}",
                 f"{100 * means[3]:.0f} %",
                 f"{means[4]:.2f}",
+                f"{means[5]:.1f}",
+                f"{100 * means[6]:.1f} %",
             ]
             rows.append([strategy, str(len(told)), *cells])
     return heading, rows
@@ -186,7 +234,9 @@ def _answers_training_losses(told: History) -> bool:
 
 
 def _noise_of(told: History) -> list[float]:
-    """Intervals, noise of smaller and of larger corpora, its part in the variance, how often the smaller are shown."""
+    """Intervals, noise of smaller and of larger corpora, its part in the variance, how often the smaller are shown, the
+    temperature whose mixture is nearest to the mean one, and the part of the pairs in which they differ.
+    """
     names = told.names
     losses = np.array([told.running_losses.values[name] for name in names], dtype=float)
     excess = losses - np.array([[told.baseline.get(name, 0.0)] for name in names])
@@ -196,10 +246,27 @@ def _noise_of(told: History) -> list[float]:
     answered = (p[:, None] * (excess - p @ excess) ** 2).sum(axis=0).mean()
     shares = np.array([told.mixture.values[name] for name in names], dtype=float)
     half = len(names) // 2
-    ratio = (shares[:, shares.shape[1] // 2 :].mean(axis=1) / p)[half:].mean()
+    late = shares[:, shares.shape[1] // 2 :].mean(axis=1)
     deviation = np.sqrt(noise)
     part = (p * (1 - p) * noise).sum() / answered
-    return [losses.shape[1], deviation[half:].mean(), deviation[:half].mean(), part, ratio]
+    ratio = (late / p)[half:].mean()
+    return [
+        losses.shape[1],
+        deviation[half:].mean(),
+        deviation[:half].mean(),
+        part,
+        ratio,
+        *_nearest_temperature(p, late),
+    ]
+
+
+def _nearest_temperature(p: Numbers, mixture: Numbers) -> tuple[float, float]:
+    """And the part of the pairs that would have to be others."""
+    taus = 1 / np.linspace(1, 0.01, 991)
+    mixtures = p ** (1 / taus[:, None])
+    mixtures /= mixtures.sum(axis=1, keepdims=True)
+    off = np.abs(mixtures - mixture).sum(axis=1) / 2
+    return float(taus[off.argmin()]), float(off.min())
 
 
 def _bias(folder: Path, direction: str) -> tuple[list[str], list[list[str]]]:
@@ -265,10 +332,10 @@ def _paper_cell(paper: Mapping[str, Any], name: str) -> str:
     return _signed(paper[name] - paper["erm"], 2) if name in paper else "–"
 
 
-def _difference(found: Mapping[str, Any], digits: int, *, loud: bool) -> str:
+def _difference(found: Difference, digits: int, *, loud: bool) -> str:
     """With its interval; bold, if a claim may rest on it, where that excludes 0."""
-    low, high = found["interval"]
-    text = f"{_signed(found['difference'], digits)} [{_signed(low, digits)}, {_signed(high, digits)}]"
+    low, high = found.interval
+    text = f"{_signed(found.difference, digits)} [{_signed(low, digits)}, {_signed(high, digits)}]"
     return f"**{text}**" if loud and (low > 0 or high < 0) else text
 
 
