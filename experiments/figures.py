@@ -11,7 +11,7 @@ from evenglot.grid.plan import load_grid
 from evenglot.report.figures import draw_comparison, draw_history
 from evenglot.report.history import history
 from evenglot.training.log import read_log
-from experiments.tables import HERE, SEEDS, runs_of
+from experiments.kept import HERE, SEEDS, runs_of
 
 # The strategy whose course is drawn: mixture and losses over time.
 STORIES = {"related": "chi-R5", "related-long": "chi-R5-base100", "diverse": "chi-rho.1-base100"}

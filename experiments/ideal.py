@@ -11,7 +11,7 @@ from statistics import fmean
 from evenglot.balance.baseline import ideal, save_baseline
 from evenglot.training.log import read_log
 from evenglot.training.run import Run
-from experiments.tables import HERE, runs_of
+from experiments.kept import HERE, runs_of
 
 REFERENCES = ("erm", "tau-1.5", "tau-2")
 

@@ -1,5 +1,9 @@
 """What the docs say of experiments is what the kept results say, and these are of the grids that stand beside them."""
 
+import re
+
+import pytest
+
 from evenglot.grid.keep import kept
 from evenglot.grid.plan import load_grid
 from experiments.tables import BLOCK, HERE, PAGES, renewed
@@ -10,6 +14,16 @@ def test_the_tables_of_the_docs_are_those_of_the_kept_results(capsys):
     assert any(BLOCK.search(text) for text in texts.values())
     outdated = [str(page) for page, text in texts.items() if renewed(text) != text]
     assert not outdated, "run: python -m experiments.tables"
+
+
+INTERVAL = re.compile(r"[+−][0-9.]+ \[[+−][0-9.]+, [+−][0-9.]+\]")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.parent.name)
+def test_differences_that_the_text_speaks_of_are_in_a_table(page):
+    text = page.read_text(encoding="utf-8")
+    tables = {cell for block in BLOCK.finditer(text) for cell in INTERVAL.findall(block[0])}
+    assert set(INTERVAL.findall(BLOCK.sub("", text))) <= tables
 
 
 def test_kept_runs_have_the_settings_of_their_grids():

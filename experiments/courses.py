@@ -1,0 +1,146 @@
+"""Tables of what happened on the way: validation, and what the mixtures of chi-IBR followed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from statistics import fmean
+
+import numpy as np
+
+from evenglot.evaluation.statistics import Numbers
+from evenglot.report.history import History, history
+from evenglot.training.log import read_log
+from experiments.kept import runs_of, strategies_of
+from experiments.wording import Table, language, signed
+
+LENGTHS = {"related": (1000, 2000, 3000), "related-long": (3000, 6000, 9000), "diverse": (2000, 4000, 6000)}
+MEANS_OF_BATCHES = "chi-R5-ema"  # the strategy that goes by them, with intervals enough
+
+
+def lengths(folder: Path, direction: str) -> Table:
+    """Validation loss a character and chrF of greedy translations on the way: the smaller and the larger half."""
+    lengths = LENGTHS[folder.name]
+    heading = ["", "seeds", *(f"loss at {at:,}" for at in lengths), *(f"chrF at {at:,}" for at in lengths)]
+    rows = []
+    for strategy in strategies_of(folder, direction):
+        told = [history(read_log(run.log_file)) for run in runs_of(folder, direction, strategy)]
+        cells = [strategy, str(len(told))]
+        for digits, halves in ((3, _losses_at), (1, _chrf_at)):
+            for at in lengths:
+                pairs = [both for each in told if (both := halves(each, at)) is not None]
+                means = [fmean(half) for half in zip(*pairs, strict=True)]
+                cells.append(" / ".join(f"{mean:.{digits}f}" for mean in means) if pairs else "–")
+        rows.append(cells)
+    return heading, rows
+
+
+def noise(folder: Path, direction: str) -> Table:
+    """Of runs of chi-IBR, in the second half of their intervals: how much of what the mixture answers is noise?
+
+    Noise is what excesses do from one interval to the next beyond a straight line: the mean square of second
+    differences, which have six times the variance of one value. It is set beside the variance over languages (weighted
+    by p) that the best response answers to.
+    """
+    heading = [
+        "",
+        "seeds",
+        "intervals",
+        "noise, smaller four",
+        "larger four",
+        "noise in what q answers",
+        "q / p, smaller four",
+        "nearest temperature",
+        "off by",
+    ]
+    rows = []
+    for strategy in strategies_of(folder, direction):
+        told = [history(read_log(run.log_file)) for run in runs_of(folder, direction, strategy)]
+        told = [each for each in told if _answers_training_losses(each) and len(each.running_losses.steps) > 8]
+        if told:
+            means = np.mean([_noise_of(each) for each in told], axis=0)
+            cells = [
+                f"{means[0]:.0f}",
+                f"{means[1]:.2f}",
+                f"{means[2]:.2f}",
+                f"{100 * means[3]:.0f} %",
+                f"{means[4]:.2f}",
+                f"{means[5]:.1f}",
+                f"{100 * means[6]:.1f} %",
+            ]
+            rows.append([strategy, str(len(told)), *cells])
+    return heading, rows
+
+
+def _answers_training_losses(told: History) -> bool:
+    """Around the data: other centres and validation sets, which are the same each time, have another noise."""
+    balance = told.about["config"]["balance"]
+    return bool(balance["strategy"] == "chi-ibr" and balance["signal"] == "train" and balance["center"] == "data")
+
+
+def _noise_of(told: History) -> list[float]:
+    """Intervals, noise of smaller and of larger corpora, its part in the variance, how often the smaller are shown, the
+    temperature whose mixture is nearest to the mean one, and the part of the pairs in which they differ.
+    """
+    names = told.names
+    losses = np.array([told.running_losses.values[name] for name in names], dtype=float)
+    excess = losses - np.array([[told.baseline.get(name, 0.0)] for name in names])
+    excess = excess[:, excess.shape[1] // 2 :]
+    p = np.array([told.p[name] for name in names])
+    noise = (np.diff(excess, 2) ** 2).mean(axis=1) / 6
+    answered = (p[:, None] * (excess - p @ excess) ** 2).sum(axis=0).mean()
+    shares = np.array([told.mixture.values[name] for name in names], dtype=float)
+    half = len(names) // 2
+    late = shares[:, shares.shape[1] // 2 :].mean(axis=1)
+    deviation = np.sqrt(noise)
+    part = (p * (1 - p) * noise).sum() / answered
+    ratio = (late / p)[half:].mean()
+    return [
+        losses.shape[1],
+        deviation[half:].mean(),
+        deviation[:half].mean(),
+        part,
+        ratio,
+        *_nearest_temperature(p, late),
+    ]
+
+
+def _nearest_temperature(p: Numbers, mixture: Numbers) -> tuple[float, float]:
+    """And the part of the pairs that would have to be others."""
+    taus = 1 / np.linspace(1, 0.01, 991)
+    mixtures = p ** (1 / taus[:, None])
+    mixtures /= mixtures.sum(axis=1, keepdims=True)
+    off = np.abs(mixtures - mixture).sum(axis=1) / 2
+    return float(taus[off.argmin()]), float(off.min())
+
+
+def bias(folder: Path, direction: str) -> Table:
+    """By how much running means of batch means differ from means of the interval, after the first third of a run."""
+    differences = []
+    for run in runs_of(folder, direction, MEANS_OF_BATCHES):
+        responses = [event for event in read_log(run.log_file) if event["event"] == "balance"]
+        for event in responses[len(responses) // 3 :]:
+            differences.append(
+                {name: event["losses"][name] - event["interval_losses"][name] for name in event["target"]}
+            )
+    names = list(differences[0])
+    columns = [np.array([each[name] for each in differences]) for name in names]
+    found = [f"{signed(column.mean(), 2)} ± {column.std(ddof=1) / len(column) ** 0.5:.2f}" for column in columns]
+    return ["", *(language(name) for name in names)], [[MEANS_OF_BATCHES, *found]]
+
+
+def _losses_at(told: History, at: int) -> tuple[float, float] | None:
+    return _halves(told.valid_losses_per_character.steps, told.valid_losses_per_character.values, at)
+
+
+def _chrf_at(told: History, at: int) -> tuple[float, float] | None:
+    return _halves(told.chrf.steps, told.chrf.values, at)
+
+
+def _halves(steps: Sequence[int], values: Mapping[str, Sequence[float | None]], at: int) -> tuple[float, float] | None:
+    """Means over the smaller and the larger corpora after so many updates."""
+    if at not in steps:
+        return None
+    found = [float(each[steps.index(at)] or 0) for each in values.values()]  # the largest corpus first
+    half = len(found) // 2
+    return fmean(found[half:]), fmean(found[:half])

@@ -1,0 +1,31 @@
+"""The kept results of finished runs."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+from evenglot.evaluation.compare import Comparison, compare
+from evenglot.evaluation.results import read_result
+from evenglot.training.run import Run
+
+HERE = Path(__file__).parent
+SEEDS = 3  # that a claim needs
+
+
+def strategies_of(folder: Path, direction: str) -> list[str]:
+    """Those with finished runs, in alphabetical order."""
+    return sorted({file.parts[-3] for file in (folder / "results" / direction).glob("*/seed-*/scores.json")})
+
+
+def runs_of(folder: Path, direction: str, strategy: str) -> list[Run]:
+    """The finished ones."""
+    return [Run(path.parent) for path in sorted((folder / "results" / direction / strategy).glob("seed-*/scores.json"))]
+
+
+@cache  # a row stands in several tables
+def compared_to(reference: str, folder: Path, direction: str) -> Comparison:
+    """Of all rows there are: the more, the better is known how noisy training is."""
+    names = strategies_of(folder, direction)
+    results = [read_result(run, name, "test") for name in names for run in runs_of(folder, direction, name)]
+    return compare(results, reference, "test", lambda _: None)  # doubts are on the page

@@ -1,0 +1,126 @@
+"""Tables of scores: strategies beside ERM, beside the paper's numbers, beside one another, and language by language."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from evenglot import yaml12
+from evenglot.evaluation.compare import Comparison, Row
+from experiments.kept import HERE, SEEDS, compared_to, runs_of
+from experiments.paper import paper_numbers
+from experiments.wording import Table, language, signed, written
+
+GROUPS = {"mean": "chrF++", "low_resource": "smaller four", "high_resource": "larger four", "worst": "worst by loss"}
+OTHER_RUNS = {"chi-ideal": 9}  # that its baselines were made of by hand (ideal.py)
+DUELS = (  # experiment, direction, row, what it is set beside
+    ("related", "any-en", "chi-R5-base100", "tau-1.5-often"),
+    ("related", "any-en", "chi-R5-nobase", "tau-1.5-often"),
+    ("related", "en-any", "chi-R5-base100", "tau-1.5-often"),
+    ("related", "en-any", "chi-R5-nobase", "tau-1.5-often"),
+    ("related-long", "any-en", "chi-R5-base100", "tau-1.5"),
+    ("diverse", "any-en", "chi-rho.1-base100", "tau-1.5"),
+    ("diverse", "any-en", "chi-rho.1-nobase", "tau-1.5"),
+    ("diverse", "any-en", "chi-tau5-base100", "tau-5"),
+    ("diverse", "any-en", "tau-2", "tau-1.5"),
+    ("related", "any-en", "tau-1.5-often", "tau-1.5"),
+)
+
+
+def beside_the_paper(folder: Path, table: str, direction: str) -> Table:
+    """Scores of ERM, and differences to it with their intervals, for the rows of a grid."""
+    comparison, rows = _rows_of(folder, table, direction)
+    erm, directions = comparison.reference, list(comparison.pairs)
+    largest, smallest = directions[0], directions[-1]
+    paper = paper_numbers(f"{folder.name}/{table}", direction)
+    heading = ["", "seeds", *GROUPS.values(), "BLEU", "loss/character", "cost"]
+    heading += [f"passes {language(smallest)} / {language(largest)}"]
+    heading += [f"paper, BLEU ({paper['where']})"] if paper else []
+    lines = []
+    for row in rows:
+        cells = _scores(comparison, row) if row is erm else _differences(comparison, row)
+        runs = (row.cost.updates + row.cost.reference_updates) / erm.cost.updates + OTHER_RUNS.get(row.name, 0)
+        cells += [f"{runs:.0f}", f"{row.passes[smallest]:.1f} / {row.passes[largest]:.1f}"]
+        cells += [_paper_cell(paper, row.name)] if paper else []
+        lines.append([row.name, str(len(row.seeds)), *cells])
+    return heading, lines
+
+
+def languages(folder: Path, direction: str) -> Table:
+    """chrF++ of every language: of ERM, and differences to it; bold, if significant after Holm's correction."""
+    comparison, rows = _rows_of(folder, "main", direction)
+    lines = []
+    for row in rows:
+        if row is comparison.reference:
+            cells = [f"{fmean(row.scores('chrf', name)):.1f}" for name in comparison.pairs]
+        else:
+            found = comparison.findings(row, "chrf")
+            loud = {*found.wins, *found.losses} if _seeds(comparison, row) >= SEEDS else set()
+            cells = [written(each, 1, loud=name in loud) for name, each in found.directions.items()]
+        lines.append([row.name, str(len(row.seeds)), *cells])
+    return ["", "seeds", *_sizes(comparison)], lines
+
+
+def passes(folder: Path, direction: str) -> Table:
+    """How often each corpus was read."""
+    comparison, rows = _rows_of(folder, "main", direction)
+    lines = [[row.name, *(f"{row.passes[name]:.1f}" for name in comparison.pairs)] for row in rows]
+    return ["", *_sizes(comparison)], lines
+
+
+def duels() -> Table:
+    """Rows beside others than ERM."""
+    lines = []
+    for experiment, direction, name, opponent in DUELS:
+        if all(runs_of(HERE / experiment, direction, each) for each in (name, opponent)):
+            comparison = compared_to(opponent, HERE / experiment, direction)
+            row = next(row for row in comparison.rows if row.name == name)
+            about = [f"{experiment}, {direction}", name, opponent, str(_seeds(comparison, row))]
+            lines.append([*about, *_differences(comparison, row)])
+    return ["", "", "against", "seeds", *GROUPS.values(), "BLEU", "loss/character"], lines
+
+
+def _rows_of(folder: Path, grid: str, direction: str) -> tuple[Comparison, list[Row]]:
+    """Those of a grid, in its order, as far as they are run; beside ERM."""
+    content, _ = yaml12.parse((folder / f"{grid}-{direction}.yaml").read_text(encoding="utf-8"))
+    comparison = compared_to("erm", folder, direction)
+    found = {row.name: row for row in comparison.rows}
+    return comparison, [found[name] for name in content["strategies"] if name in found]
+
+
+def _sizes(comparison: Comparison) -> list[str]:
+    return [f"{language(name)} ({pairs:,})" for name, pairs in comparison.pairs.items()]
+
+
+def _scores(comparison: Comparison, row: Row) -> list[str]:
+    """Means over seeds and languages."""
+
+    def mean(metric: str, group: str = "mean") -> float:
+        found = comparison.score(row, metric, comparison.members(row, metric, group))
+        assert found is not None
+        return found[0]
+
+    cells = [f"{mean('chrf', group):.1f}" for group in GROUPS]
+    cells[-1] += f" {comparison.worst(row, 'chrf')}"
+    return [*cells, f"{mean('bleu'):.1f}", f"{mean('loss'):.3f}"]
+
+
+def _differences(comparison: Comparison, row: Row) -> list[str]:
+    """To the reference."""
+    of_chrf, of_bleu, of_loss = (comparison.findings(row, metric).groups for metric in ("chrf", "bleu", "loss"))
+    loud = _seeds(comparison, row) >= SEEDS
+    shown = [*((of_chrf[group], 1) for group in GROUPS), (of_bleu["mean"], 1), (of_loss["mean"], 3)]
+    return [written(each, digits, loud=loud) for each, digits in shown]
+
+
+def _seeds(comparison: Comparison, row: Row) -> int:
+    """That a difference rests on."""
+    return min(len(row.seeds), len(comparison.reference.seeds))
+
+
+def _paper_cell(paper: Mapping[str, Any], name: str) -> str:
+    if name == "erm":
+        return f"{paper['erm']:.2f}"
+    return signed(paper[name] - paper["erm"], 2) if name in paper else "–"
