@@ -3,39 +3,43 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
-from evenglot.evaluation.compare import compare
-from evenglot.evaluation.results import read_result
 from evenglot.grid.plan import load_grid
 from evenglot.report.figures import draw_comparison, draw_history
 from evenglot.report.history import history
 from evenglot.training.log import read_log
-from experiments.kept import HERE, SEEDS, runs_of
+from experiments.kept import HERE, SEEDS, compared_to, runs_of
 
-# The strategy whose course is drawn: mixture and losses over time.
-STORIES = {"related": "chi-R5", "related-long": "chi-R5-base100", "diverse": "chi-rho.1-base100"}
+# The strategies whose course is drawn: mixture and losses over time.
+STORIES = {
+    "related": ("chi-R5", "chi-R5-base100"),
+    "related-long": ("chi-R5-base100",),
+    "diverse": ("chi-rho.1-base100",),
+}
 
 
 def main() -> None:
     """Draw the main rows of every experiment that have seeds enough, or as many as ERM."""
-    for experiment, strategy in STORIES.items():
+    for experiment, strategies in STORIES.items():
         for results in sorted((HERE / experiment / "results").iterdir()):
-            _draw(HERE / experiment, results.name, strategy)
+            _draw(HERE / experiment, results.name, strategies)
 
 
-def _draw(experiment: Path, direction: str, strategy: str) -> None:
+def _draw(experiment: Path, direction: str, strategies: Sequence[str]) -> None:
     folder = experiment / "figures" / direction
     shutil.rmtree(folder, ignore_errors=True)
     grid, _ = load_grid(experiment / f"main-{direction}.yaml")
-    rows = {name: runs_of(experiment, direction, name) for name in grid.strategies}
-    enough = min(SEEDS, len(rows["erm"]))
-    whole = {name: runs for name, runs in rows.items() if len(runs) >= enough}
-    if len(whole) > 1:
-        results = [read_result(run, name, "test") for name, runs in whole.items() for run in runs]
-        draw_comparison(compare(results, "erm", "test", print).as_json(), folder)
-    if rows.get(strategy):
-        draw_history(history(read_log(rows[strategy][0].log_file)), folder / strategy)
+    comparison = compared_to("erm", experiment, direction).as_json()
+    rows = {row["name"]: row for row in comparison["rows"]}
+    enough = min(SEEDS, len(rows["erm"]["seeds"]))
+    shown = [rows[name] for name in grid.strategies if name in rows and len(rows[name]["seeds"]) >= enough]
+    if len(shown) > 1:
+        draw_comparison(comparison | {"rows": shown}, folder)
+    for name in strategies:
+        if runs := runs_of(experiment, direction, name):
+            draw_history(history(read_log(runs[0].log_file)), folder / name)
 
 
 if __name__ == "__main__":
