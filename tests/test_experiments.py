@@ -16,11 +16,11 @@ def test_the_tables_of_the_docs_are_those_of_the_kept_results(capsys):
     assert not outdated, "run: python -m experiments.tables"
 
 
-INTERVAL = re.compile(r"[+−][0-9.]+ \[[+−][0-9.]+, [+−][0-9.]+\]")
+INTERVAL = re.compile(r"\[[+−][0-9.]+, [+−][0-9.]+\]")
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.parent.name)
-def test_differences_that_the_text_speaks_of_are_in_a_table(page):
+def test_intervals_that_the_text_speaks_of_are_in_a_table(page):
     text = page.read_text(encoding="utf-8")
     tables = {cell for block in BLOCK.finditer(text) for cell in INTERVAL.findall(block[0])}
     assert set(INTERVAL.findall(BLOCK.sub("", text))) <= tables

@@ -11,6 +11,7 @@ noise of training this is the bootstrap, and without noise of the test set it is
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -22,6 +23,7 @@ from evenglot.evaluation.noise import Contrast
 from evenglot.evaluation.statistics import Counts, Metric, Numbers
 
 SEED = 12345  # sacreBLEU's
+ALPHA = 0.05
 ERRORS, DRAWS_PER_QUANTILE = 5, 100
 
 
@@ -81,14 +83,16 @@ def difference(between: Contrast, observed: Numbers, sampled: Numbers) -> Differ
 def judged(observed: float, sampled: Numbers) -> Difference:
     """What to make of an observed difference and the differences in the samples.
 
-    p: the part of the samples that are as far from their median as the observed difference is from 0.
+    p: the part of the samples that are as far from their median as the observed difference is from 0. The interval has
+    the width in which 95 % of the samples lie around their median, so that it leaves out 0 just where p < .05.
     """
     sampled = sampled[np.isfinite(sampled)]  # there is no loss where all drawn sentences are too long for the model
-    if len(sampled) == 0 or np.ptp(sampled) == 0:  # or one sentence, or systems that never differ: nothing can be said
+    if len(sampled) == 0 or np.ptp(sampled) == 0:  # or systems that never differ: nothing can be said
         return Difference(observed, (min(observed, 0.0), max(observed, 0.0)), 1.0)
-    low, high = np.quantile(sampled, [0.025, 0.975])
-    extreme = np.count_nonzero(np.abs(sampled - np.median(sampled)) >= abs(observed))
-    return Difference(observed, (float(low), float(high)), (extreme + 1) / (len(sampled) + 1))
+    off = np.sort(np.abs(sampled - np.median(sampled)))
+    extreme = len(off) - int(np.searchsorted(off, abs(observed)))
+    half_width = float(off[min(len(off) - 1, len(off) + 1 - math.ceil(ALPHA * (len(off) + 1)))])
+    return Difference(observed, (observed - half_width, observed + half_width), (extreme + 1) / (len(off) + 1))
 
 
 def holm(p: Mapping[str, float]) -> dict[str, float]:

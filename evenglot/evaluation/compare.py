@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from evenglot.evaluation.bootstrap import (
+    ALPHA,
     Difference,
     difference,
     holm,
@@ -20,14 +21,13 @@ from evenglot.evaluation.bootstrap import (
     samples_for,
     sentences_of,
 )
-from evenglot.evaluation.doubts import mention_doubts, refuse_different_tests
+from evenglot.evaluation.doubts import doubts_about, refuse_different_tests, refuse_twins
 from evenglot.evaluation.noise import Contrast, Label, contrast, noisy_rows
 from evenglot.evaluation.results import Cost, Result, read_result
 from evenglot.evaluation.scores import halves, largest_first
 from evenglot.evaluation.statistics import METRICS, Numbers
 from evenglot.training.run import Run
 
-ALPHA = 0.05
 Means = tuple[float, float | None]  # over seeds: mean, and standard deviation if there are several
 GROUPS = ("mean", "worst", "low_resource", "high_resource")
 
@@ -116,6 +116,12 @@ class Comparison:
         ]
 
     @property
+    def lines(self) -> dict[str, int]:
+        """Test sentences of each direction."""
+        counts = self.reference.results[0].statistics.counts
+        return {name: len(counts[name][self.metrics[0]]) for name in self.pairs}
+
+    @property
     def samples(self) -> int:
         """Of the bootstrap."""
         return samples_for(len(self.pairs))
@@ -168,9 +174,9 @@ class Comparison:
 
     @cached_property
     def noisy(self) -> list[str]:
-        """Rows whose runs differ more from seed to seed than those of the others, by any metric."""
-        scores = (np.stack(list(each.values()), axis=-1) for each in self._observed.values())
-        return sorted({name for each in scores for name in noisy_rows(self.runs, each)})
+        """Rows whose runs differ more from seed to seed than those of the others, in all directions and metrics."""
+        scores = [of_runs for by_direction in self._observed.values() for of_runs in by_direction.values()]
+        return sorted(noisy_rows(self.runs, np.stack(scores, axis=-1)))
 
     def peers(self, row: Row) -> list[int]:
         """The runs that tell how noisy training is: all but those of noisy rows; of a noisy row, its own only."""
@@ -185,6 +191,11 @@ class Comparison:
             row.name: contrast([self.runs[run] for run in self.peers(row)], row.name, self.reference.name)
             for row in self.rows[1:]
         }
+
+    @cached_property
+    def doubts(self) -> list[str]:
+        """What is not alike, and what cannot be told from so little."""
+        return list(doubts_about(self))
 
     def findings(self, row: Row, metric: str) -> Findings:
         """A row against the reference."""
@@ -225,9 +236,8 @@ class Comparison:
         found: dict[str, dict[str, Numbers]] = {metric: {} for metric in self.metrics}
         results = [result for row in self.rows for result in row.results]
         for name in self.pairs:  # the outer loop: the drawn sentences are large
-            statistics = results[0].statistics
-            lines = len(statistics.counts[name][self.metrics[0]])
-            sentences = sentences_of(statistics.references[name], lines, self.samples)
+            references = results[0].statistics.references[name]
+            sentences = sentences_of(references, self.lines[name], self.samples)
             for metric in self.metrics:
                 counts = (result.statistics.counts[name][metric] for result in results)
                 scores = [sampled_scores(METRICS[metric], each, sentences) for each in counts]
@@ -242,6 +252,7 @@ class Comparison:
             "reference": self.reference.name,
             "samples": self.samples,
             "worst_by": "validation" if self.validated else "test",
+            "doubts": self.doubts,
             "signature": self.reference.results[0].signature,
             "metrics": {
                 name: {"label": METRICS[name].label}
@@ -318,6 +329,7 @@ def compare(results: Sequence[Result], reference: str | None, split: str, warn: 
     if chosen not in by_row:
         raise ValueError(f"--reference {chosen}: there is no such row; there are {', '.join(by_row)}")
     refuse_different_tests(results)
+    refuse_twins(results)
     for name, each in by_row.items():
         if len({(result.strategy, result.tau) for result in each}) > 1:
             strategies = ", ".join(sorted({result.strategy for result in each}))
@@ -329,7 +341,8 @@ def compare(results: Sequence[Result], reference: str | None, split: str, warn: 
         raise ValueError("these runs have no direction in common")
     if not comparison.metrics:
         raise ValueError("these runs have no score in common; score them all in the same way")
-    mention_doubts(comparison, warn)
+    for doubt in comparison.doubts:
+        warn(doubt)
     return comparison
 
 

@@ -7,7 +7,7 @@ A few seeds of one strategy hardly tell. But runs of most strategies are about e
 is fitted to the runs by least squares (analysis of variance with two factors; seeds are the blocks, because runs of one
 seed share their initialisation and the order of their data). What is left over is noise. With two strategies this is
 the paired t-test; with eight strategies and three seeds there are 14 degrees of freedom instead of 2, and intervals
-less than half as wide. Strategies may lack seeds: one that has a single run is judged by the noise of the others.
+less than half as wide. Strategies may lack seeds: one that has a single run is taken to be as noisy as the others.
 """
 
 from __future__ import annotations
@@ -16,8 +16,11 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from evenglot.evaluation.statistics import Numbers
+
+Bools = npt.NDArray[np.bool_]
 
 SEED = 2021
 SIMULATIONS = 2000
@@ -55,20 +58,36 @@ class Contrast:
 def contrast(runs: Sequence[Label], row: str, reference: str) -> Contrast:
     """Of two rows, among these runs.
 
-    If no chain of shared seeds leads from one row to the other, what seeds do is taken for noise.
+    What seeds do is taken out, where a chain of shared seeds leads from one row to the other and runs are left to tell
+    of noise. Otherwise it is part of the noise, of which then the two rows tell by themselves, if they can.
     """
-    names = [name for name, _ in runs]
-    rows, seeds = _indicators(names), _indicators([seed for _, seed in runs])
-    different = list(dict.fromkeys(names))
-    for design in (np.hstack([rows, seeds]), rows):
-        wanted = np.zeros(design.shape[1])
-        wanted[different.index(row)] += 1
-        wanted[different.index(reference)] -= 1
-        solution = np.linalg.pinv(design)
-        weights = wanted @ solution
-        if np.allclose(weights @ design, wanted):
-            break
-    return Contrast(weights, *_residuals(design), by_seed=design is not rows)
+    every = np.full(len(runs), True)
+    pair = np.array([name in (row, reference) for name, _ in runs])
+    choices = [
+        found
+        for used, by_seed in ((every, True), (pair, False), (every, False))
+        if (found := _fitted(runs, used, by_seed, row, reference)) is not None
+    ]
+    return next((found for found in choices if found.freedom), choices[0])
+
+
+def _fitted(runs: Sequence[Label], used: Bools, by_seed: bool, row: str, reference: str) -> Contrast | None:
+    """By least squares on the runs that are used; None if these do not tell the rows apart."""
+    chosen = [run for run, is_used in zip(runs, used, strict=True) if is_used]
+    names = list(dict.fromkeys(name for name, _ in chosen))
+    design = _indicators([name for name, _ in chosen])
+    if by_seed:
+        design = np.hstack([design, _indicators([seed for _, seed in chosen])])
+    wanted = np.zeros(design.shape[1])
+    wanted[names.index(row)] += 1
+    wanted[names.index(reference)] -= 1
+    solution = wanted @ np.linalg.pinv(design)
+    if not np.allclose(solution @ design, wanted):
+        return None
+    weights, residuals = np.zeros(len(runs)), np.zeros((len(runs), len(runs)))
+    weights[used] = solution
+    residuals[np.ix_(used, used)], freedom = _residuals(design)
+    return Contrast(weights, residuals, freedom, by_seed)
 
 
 def noisy_rows(runs: Sequence[Label], scores: Numbers) -> list[str]:
@@ -85,6 +104,8 @@ def noisy_rows(runs: Sequence[Label], scores: Numbers) -> list[str]:
 def _noisiest(runs: Sequence[Label], scores: Numbers) -> str | None:
     """The row with the largest part of what the fit leaves over, in proportion to its runs, if that is larger than the
     largest part that any row has in nearly all simulations where they are alike.
+
+    A lucky run is lucky in many directions, so these hang together in the simulations as they do here.
     """
     names = [name for name, _ in runs]
     residuals, freedom = _residuals(np.hstack([_indicators(names), _indicators([seed for _, seed in runs])]))
@@ -102,7 +123,9 @@ def _noisiest(runs: Sequence[Label], scores: Numbers) -> str | None:
         return of_rows
 
     observed = parts(scores)
-    alike = np.random.default_rng(SEED).standard_normal((SIMULATIONS, *scores.shape))
+    _, sizes, axes = np.linalg.svd(residuals @ scores, full_matrices=False)
+    normal = np.random.default_rng(SEED).standard_normal((SIMULATIONS, len(runs), len(sizes)))
+    alike = normal @ (sizes[:, None] * axes)
     if (parts(alike).max(axis=-1) >= observed.max()).mean() >= CHANCE:
         return None
     return list(dict.fromkeys(names))[int(np.flatnonzero(several)[observed.argmax()])]

@@ -86,13 +86,15 @@ def verdict(comparison: Json, metric: str | None = None) -> list[str]:
 def to_markdown(comparison: Json) -> str:
     """Everything on one page."""
     text = [sheet.to_markdown() for sheet in sheets(comparison)]
-    said = "".join(f"- {line}\n" for line in verdict(comparison))
-    return "\n".join([*([said] if said else []), *text, _signatures(comparison)])
+    said = [*verdict(comparison), *(f"Doubt: {doubt}." for doubt in comparison["doubts"])]
+    return "\n".join([*(["".join(f"- {line}\n" for line in said)] if said else []), *text, _signatures(comparison)])
 
 
 def to_latex(comparison: Json) -> str:
     """The tables, with the packages they need."""
-    return "% \\usepackage{booktabs}\n\n" + "\n".join(sheet.to_latex() for sheet in sheets(comparison))
+    comments = ["\\usepackage{booktabs}", *(f"Doubt: {doubt}." for doubt in comparison["doubts"])]
+    heading = "".join(f"% {comment}\n" for comment in comments)
+    return heading + "\n" + "\n".join(sheet.to_latex() for sheet in sheets(comparison))
 
 
 def _signatures(comparison: Json) -> str:
@@ -178,7 +180,7 @@ def _seeds(comparison: Json) -> str:
     numbers = sorted({len(row["seeds"]) for row in comparison["rows"]})
     if numbers == [1]:
         return "One seed."
-    return f"Mean of {' to '.join(map(str, numbers))} seeds ± standard deviation."
+    return f"Mean of {' to '.join(map(str, dict.fromkeys([numbers[0], numbers[-1]])))} seeds ± standard deviation."
 
 
 def _with_spread(means: Json, digits: int) -> str:

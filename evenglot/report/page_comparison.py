@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from evenglot.evaluation.compare import ALPHA
+from evenglot.evaluation.bootstrap import ALPHA
 from evenglot.report.compare_tables import verdict
 
 PARTS = ("mean", "worst", "low_resource", "high_resource")
@@ -22,6 +22,7 @@ def comparison_data(comparison: Mapping[str, Any]) -> dict[str, Any]:
         "reference": comparison["reference"],
         "samples": comparison["samples"],
         "worst_by": comparison["worst_by"],
+        "doubts": comparison["doubts"],
         "signature": comparison["signature"],
         "metrics": metrics,
         "directions": [{"name": name, **comparison["directions"][name]} for name in names],

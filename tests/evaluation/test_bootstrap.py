@@ -11,6 +11,7 @@ from scipy.stats import false_discovery_control, ttest_rel
 from scipy.stats import t as student
 
 from evenglot.evaluation.bootstrap import (
+    ALPHA,
     SEED,
     Difference,
     difference,
@@ -148,8 +149,15 @@ def test_the_other_way_round_the_interval_is_mirrored(left, data):
 @given(RUNS, RUNS)
 def test_p_is_a_probability_that_is_never_0(left, right):
     found = compared([ones(run) for run in left], [ones(run) for run in right], DRAWN)
-    assert 1 / 201 <= found.p <= 1
-    assert found.interval[0] <= found.interval[1]
+    assert 0 < found.p <= 1
+    assert found.interval[0] <= found.difference <= found.interval[1]
+
+
+@given(st.floats(-3, 3), st.integers(20, 400), st.integers(0, 2**32 - 1))
+def test_the_interval_leaves_out_0_just_where_p_is_below_a_twentieth(observed, samples, random_seed):
+    found = judged(observed, observed + np.random.default_rng(random_seed).exponential(size=samples))
+    low, high = found.interval
+    assert (low > 0 or high < 0) == (found.p < ALPHA)
 
 
 def test_seeds_that_differ_widen_the_interval():
@@ -290,7 +298,7 @@ def test_there_are_enough_samples_to_find_something_in_every_direction(direction
     assert samples_for(directions) >= 1000
 
 
-def test_one_sentence_says_nothing():
+def test_systems_that_never_differ_from_sample_to_sample_say_nothing():
     assert judged(3.0, np.full(1000, 3.0)) == Difference(3.0, (0.0, 3.0), 1.0)
     assert judged(-3.0, np.full(1000, -3.0)).interval == (-3.0, 0.0)
 

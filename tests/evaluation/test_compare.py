@@ -295,9 +295,12 @@ def test_one_seed_has_no_spread_and_is_warned_of():
 
 
 def test_other_seeds_than_those_of_the_reference_are_mentioned():
-    _, warnings = compared(*(result("erm", seed=s) for s in (1, 2)), *(result("chi", seed=s) for s in (1, 2, 3)))
+    comparison, warnings = compared(
+        *(result("erm", seed=s) for s in (1, 2)), *(result("chi", seed=s) for s in (1, 2, 3))
+    )
     seeds = "chi: its seeds [1, 2, 3] are not those of erm [1, 2]"
     assert warnings == [f"{seeds}; what seeds do to all rows is taken out of the difference"]
+    assert comparison.as_json()["doubts"] == warnings
 
 
 def test_without_any_in_common_what_seeds_do_is_noise():
@@ -316,8 +319,25 @@ def test_without_any_in_common_what_seeds_do_is_noise():
 
 
 def test_the_same_seed_twice_in_a_row_is_mentioned():
-    _, warnings = compared(result("erm"), result("erm", 0.6))
+    _, warnings = compared(result("erm"), result("erm", 0.6, folder=Path("elsewhere")))
     assert any("several runs with the same seed" in warning for warning in warnings)
+
+
+def test_the_same_run_twice_in_a_row_is_refused():
+    """It would be taken for training without noise."""
+    with pytest.raises(ValueError, match="runs/chi/seed-1: given twice"):
+        compared(result("erm"), result("chi"), result("chi"))
+
+
+def test_one_test_sentence_is_mentioned():
+    short = {name: {"chrf": counts_of(0.5, name, 1)["chrf"][: 1 if name == "cc-en" else 60]} for name in PAIRS}
+    statistics = Statistics(short, {name: f"references of {name}" for name in PAIRS})
+    _, warnings = compared(result("erm", statistics=statistics), result("chi", statistics=statistics))
+    assert "cc-en: one test sentence, which tells nothing of others" in warnings
+
+
+def test_a_lonely_row_is_not_said_to_be_like_others():
+    assert compared(result("erm"))[1] == []
 
 
 def test_less_training_is_mentioned():
@@ -348,7 +368,9 @@ def test_a_row_that_is_noisier_than_the_others_is_judged_by_its_own_runs():
 
     comparison, warnings = compared(*runs(0.15))
     assert comparison.noisy == ["c"]
-    assert any(warning.startswith("c: its runs differ more from seed to seed") for warning in warnings)
+    assert any(warning.endswith("judged by its own runs and those of erm alone") for warning in warnings)
+    _, warnings = compared(*runs(0.15), reference="c")
+    assert any("as it is the reference, each row is judged by its own runs" in warning for warning in warnings)
     freedom = {row["name"]: row["freedom"] for row in comparison.as_json()["rows"]}
     assert freedom == {"erm": None, "a": 9, "b": 9, "c": 3, "d": 9}
     assert compared(*runs(0.01))[0].noisy == []

@@ -108,25 +108,54 @@ def test_without_a_seed_in_common_it_is_the_t_test_of_independent_samples():
 
 
 def test_seeds_may_be_shared_by_way_of_another_row():
-    runs = [("erm", 1), ("tau", 1), ("tau", 2), ("chi", 2)]
+    runs = [("erm", 1), *table(("tau", "dro"), (1, 2)), ("chi", 2)]
     found = contrast(runs, "chi", "erm")
-    assert found.by_seed
-    assert found.difference(np.array([0.0, 1.0, 11.0, 13.0])) == pytest.approx(3)  # tau + 1; chi + 2 over tau
+    assert (found.by_seed, found.freedom) == (True, 1)
+    scores = np.array([0.0, 1.0, 11.0, 4.0, 14.0, 13.0])  # the second seed is better by 10
+    assert found.difference(scores) == pytest.approx(3)
+
+
+@pytest.mark.parametrize(
+    ("erm", "chi"), [((1, 2), (2, 3)), ((1,), (1, 2, 3)), ((1, 2, 3, 4, 5), (1,)), ((1, 2, 3), (4,))]
+)
+def test_where_shared_seeds_leave_nothing_to_tell_of_noise_what_seeds_do_is_noise(erm, chi):
+    """And no run is ignored: paired, the difference would be that of the one seed in common."""
+    runs = [*(("erm", seed) for seed in erm), *(("chi", seed) for seed in chi)]
+    scores = np.random.default_rng(8).normal(size=len(runs))
+    found = contrast(runs, "chi", "erm")
+    expected = ttest_ind(scores[len(erm) :], scores[: len(erm)])
+    assert not found.by_seed
+    assert found.freedom == expected.df == len(runs) - 2
+    assert found.difference(scores) / found.standard_error(scores) == pytest.approx(expected.statistic, rel=1e-6)
+
+
+def test_without_a_seed_in_common_others_tell_of_noise_only_if_the_two_cannot():
+    """Rows that share their seeds are lucky together: as many runs as they have, they know less."""
+    others = table(("tau", "dro", "all"), (1, 2, 3))
+    assert contrast([*others, *table(("erm",), (1, 2, 3)), *table(("chi",), (4, 5))], "chi", "erm").freedom == 3
+    alone = contrast([*others, ("erm", 7), ("chi", 8)], "chi", "erm")
+    assert (alone.freedom, alone.by_seed) == (6, False)
 
 
 # ------------------------------------------------------------------------------------------------- noisy rows
 
 
-def simulated(random, wild=1.0, seeds=3, directions=8):
-    """Eight rows, the first of which is so many times as noisy; seeds do something, too."""
-    noise = random.normal(size=(8, seeds, directions)) + 2 * random.normal(size=(seeds, directions))
+def simulated(random, wild=1.0, seeds=3, directions=8, together=0.0):
+    """Eight rows, the first of which is so many times as noisy; seeds do something, too.
+
+    `together`: the correlation of directions. A lucky run is lucky in many of them.
+    """
+    own, common = random.normal(size=(8, seeds, directions)), random.normal(size=(8, seeds, 1))
+    noise = (1 - together) ** 0.5 * own + together**0.5 * common + 2 * random.normal(size=(seeds, directions))
     noise[0] *= wild
     return table("abcdefgh", range(seeds)), noise.reshape(-1, directions)
 
 
-def test_rows_that_are_alike_are_hardly_ever_called_noisy():
+@pytest.mark.parametrize("together", [0.0, 0.5, 0.9])
+def test_rows_that_are_alike_are_hardly_ever_called_noisy(together):
     random = np.random.default_rng(4)
-    assert sum(bool(noisy_rows(*simulated(random))) for _ in range(100)) <= 4  # one is to be expected
+    called = sum(bool(noisy_rows(*simulated(random, together=together))) for _ in range(100))
+    assert called <= 4  # one is to be expected
 
 
 def test_a_noisy_row_is_found_and_no_other():

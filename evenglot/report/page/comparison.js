@@ -60,11 +60,10 @@ function comparisonContent(comparison, redraw) {
           ? "the direction with the largest validation loss, so that the test set does not choose it. "
           : "chosen on the test set, as there are no validation losses. "),
       metric.higher_is_better ? "Higher is better." : "Lower is better.",
-      comparison.rows.some((row) => row.freedom === 0) &&
-        " Where there is one seed, intervals tell about other test sentences, not about training again.",
       comparison.rows.some((row) => row.freedom > 0 && row.freedom < 4) &&
         " With so few runs only large differences stand out from the noise of training.",
     ),
+    ...comparison.doubts.map((doubt) => make("p", { class: "note doubt" }, written(`Doubt: ${doubt}.`))),
     scoresByLanguage(comparison, metric),
     validationByLanguage(comparison),
     groupDifferences(comparison, metric),
