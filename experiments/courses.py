@@ -141,6 +141,8 @@ def _halves(steps: Sequence[int], values: Mapping[str, Sequence[float | None]], 
     """Means over the smaller and the larger corpora after so many updates."""
     if at not in steps:
         return None
-    found = [float(each[steps.index(at)] or 0) for each in values.values()]  # the largest corpus first
+    found = [value for each in values.values() if (value := each[steps.index(at)]) is not None]  # largest corpus first
+    if len(found) < len(values):
+        return None
     half = len(found) // 2
     return fmean(found[half:]), fmean(found[:half])
