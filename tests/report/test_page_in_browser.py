@@ -174,7 +174,8 @@ def test_another_run_and_another_metric_can_be_chosen(pages, browser):
     assert "against erm, mean chrF++: " in words
     assert browser.run("document.querySelectorAll('#direction-differences .panel').length") == 5
     assert browser.run("document.querySelectorAll('#direction-differences .panel .dot').length") == 40
-    assert "one seed" not in browser.run("document.querySelector('#comparison').textContent")
+    doubts = browser.run("[...document.querySelectorAll('#comparison .doubt')].map((each) => each.textContent)")
+    assert doubts == ["Doubt: mild: 1,500 updates, erm 1,400: not the same amount of training."]
     joined = browser.run("document.querySelector('.trade .path').getAttribute('points').split(' ').length")
     assert joined == 4  # erm, two temperatures, uniform
     browser.run("document.querySelector('#metric-chrf').focus()")
