@@ -56,7 +56,7 @@ def configuration(corpora: str) -> str:
 
 
 def furnish(folder: Path) -> None:
-    """Text, configuration, store, and three runs that are scored."""
+    """Text, configuration, store, and four runs that are scored."""
     write_texts(folder)
     (folder / "conf.yaml").write_text(configuration("corpora"))
     (folder / "grid.yaml").write_text(GRID)
@@ -70,9 +70,10 @@ def furnish(folder: Path) -> None:
         "evenglot prepare conf.yaml",
         "evenglot train conf.yaml --out runs/first",
         "evenglot train conf.yaml --out runs/erm --set balance='{strategy: proportional}'",
+        "evenglot train conf.yaml --out runs/tau --set balance='{strategy: temperature, tau: 1.5}'",
         "evenglot baseline runs/erm",
         "evenglot train conf.yaml --out runs/chi --set balance.baseline=runs/erm/baseline.json",
-        *(f"evenglot score runs/{name} --beam 1" for name in ("first", "erm", "chi")),
+        *(f"evenglot score runs/{name} --beam 1" for name in ("first", "erm", "tau", "chi")),
     ):
         in_process(command, folder)
 
