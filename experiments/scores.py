@@ -26,6 +26,7 @@ DUELS = (  # experiment, direction, row, what it is set beside
     ("diverse", "any-en", "chi-tau5-base100", "tau-5"),
     ("diverse", "any-en", "tau-2", "tau-1.5"),
     ("related", "any-en", "tau-2", "tau-1.5"),
+    ("related", "any-en", "rising", "chi-R5-base100"),
     ("related", "any-en", "tau-1.5-often", "tau-1.5"),
 )
 

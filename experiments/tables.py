@@ -15,7 +15,7 @@ from experiments.scores import beside_the_paper, duels, languages, passes
 from experiments.wording import markdown
 
 PAGES = (HERE.parent / "docs" / "results.md", *sorted(HERE.glob("*/README.md")))
-BLOCK = re.compile(r"(?P<open><!-- (?P<name>\S+/\S+) -->\n).*?(?P<close>\n<!-- end -->)", re.DOTALL)
+BLOCK = re.compile(r"(?P<open><!-- (?P<name>\S+/\S+) -->\n)(?:(?!<!-- ).)*(?P<close><!-- end -->)", re.DOTALL)
 KINDS = {"languages": languages, "passes": passes, "lengths": lengths, "noise": noise, "bias": bias}
 
 
@@ -27,7 +27,7 @@ def main() -> None:
 
 def renewed(text: str) -> str:
     """The same text with all of its tables made anew."""
-    return BLOCK.sub(lambda found: f"{found['open']}{_table(found['name'])}{found['close']}", text)
+    return BLOCK.sub(lambda found: f"{found['open']}{_table(found['name'])}\n{found['close']}", text)
 
 
 def _table(name: str) -> str:
