@@ -23,7 +23,7 @@ def runs_of(folder: Path, direction: str, strategy: str) -> list[Run]:
     return [Run(path.parent) for path in sorted((folder / "results" / direction / strategy).glob("seed-*/scores.json"))]
 
 
-@cache  # a row stands in several tables
+@cache
 def compared_to(reference: str, folder: Path, direction: str) -> Comparison:
     """Of all rows there are: the more, the better is known how noisy training is."""
     names = strategies_of(folder, direction)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -42,7 +43,7 @@ def beside_the_paper(folder: Path, table: str, direction: str) -> Table:
     heading += [f"paper, BLEU ({paper['where']})"] if paper else []
     lines = []
     for row in rows:
-        cells = _scores(comparison, row) if row is erm else _differences(comparison, row)
+        cells = _scores(comparison, row) if row is erm else list(_differences(comparison, row))
         runs = (row.cost.updates + row.cost.reference_updates) / erm.cost.updates + OTHER_RUNS.get(row.name, 0)
         cells += [f"{runs:.0f}", f"{row.passes[smallest]:.1f} / {row.passes[largest]:.1f}"]
         cells += [_paper_cell(paper, row.name)] if paper else []
@@ -109,12 +110,13 @@ def _scores(comparison: Comparison, row: Row) -> list[str]:
     return [*cells, f"{mean('bleu'):.1f}", f"{mean('loss'):.3f}"]
 
 
-def _differences(comparison: Comparison, row: Row) -> list[str]:
+@cache  # a row stands in several tables
+def _differences(comparison: Comparison, row: Row) -> tuple[str, ...]:
     """To the reference."""
     of_chrf, of_bleu, of_loss = (comparison.findings(row, metric).groups for metric in ("chrf", "bleu", "loss"))
     loud = _seeds(comparison, row) >= SEEDS
     shown = [*((of_chrf[group], 1) for group in GROUPS), (of_bleu["mean"], 1), (of_loss["mean"], 3)]
-    return [written(each, digits, loud=loud) for each, digits in shown]
+    return tuple(written(each, digits, loud=loud) for each, digits in shown)
 
 
 def _seeds(comparison: Comparison, row: Row) -> int:

@@ -175,8 +175,7 @@ class Comparison:
     @cached_property
     def noisy(self) -> list[str]:
         """Rows whose runs differ more from seed to seed than those of the others, in all directions and metrics."""
-        scores = [of_runs for by_direction in self._observed.values() for of_runs in by_direction.values()]
-        return sorted(noisy_rows(self.runs, np.stack(scores, axis=-1)))
+        return sorted(noisy_rows(self.runs, np.concatenate(list(self._observed.values())).T))
 
     def peers(self, row: Row) -> list[int]:
         """The runs that tell how noisy training is: all but those of noisy rows; of a noisy row, its own only."""
@@ -216,32 +215,36 @@ class Comparison:
 
     def _difference(self, row: Row, metric: str, members: Mapping[str, Sequence[str]]) -> Difference:
         """Of means over directions, which are given for each row."""
+        peers = self.peers(row)
+        chosen = np.array([[name in members[self.runs[run][0]] for run in peers] for name in self.pairs])
+        shares = chosen / chosen.sum(axis=0)
         observed, sampled = (
-            np.stack([_mean(scores[metric], members[self.runs[run][0]], run) for run in self.peers(row)], axis=-1)
+            np.where(chosen, scores[metric][..., peers] * shares, 0.0).sum(axis=-2)
             for scores in (self._observed, self._sampled)
         )
         return difference(self.contrasts[row.name], observed, sampled)
 
     @cached_property
-    def _observed(self) -> dict[str, dict[str, Numbers]]:
-        """By metric and direction: the scores of all runs, (runs,)."""
+    def _observed(self) -> dict[str, Numbers]:
+        """By metric: the scores of all runs, (directions, runs)."""
         return {
-            metric: {name: np.concatenate([row.scores(metric, name) for row in self.rows]) for name in self.pairs}
+            metric: np.array([np.concatenate([row.scores(metric, name) for row in self.rows]) for name in self.pairs])
             for metric in self.metrics
         }
 
     @cached_property
-    def _sampled(self) -> dict[str, dict[str, Numbers]]:
-        """The same in every sample, (samples, runs); the sentences are the same for all runs."""
-        found: dict[str, dict[str, Numbers]] = {metric: {} for metric in self.metrics}
+    def _sampled(self) -> dict[str, Numbers]:
+        """The same in every sample, (samples, directions, runs); the sentences are the same for all runs."""
         results = [result for row in self.rows for result in row.results]
-        for name in self.pairs:  # the outer loop: the drawn sentences are large
+        shape = (self.samples, len(self.pairs), len(results))
+        found = {metric: np.empty(shape) for metric in self.metrics}
+        for place, name in enumerate(self.pairs):  # the outer loop: the drawn sentences are large
             references = results[0].statistics.references[name]
             sentences = sentences_of(references, self.lines[name], self.samples)
             for metric in self.metrics:
-                counts = (result.statistics.counts[name][metric] for result in results)
-                scores = [sampled_scores(METRICS[metric], each, sentences) for each in counts]
-                found[metric][name] = np.stack(scores, axis=-1)
+                for run, result in enumerate(results):
+                    counts = result.statistics.counts[name][metric]
+                    found[metric][:, place, run] = sampled_scores(METRICS[metric], counts, sentences)
         return found
 
     def as_json(self) -> dict[str, Any]:
@@ -307,12 +310,6 @@ def _findings_json(found: Findings) -> dict[str, Any]:
         "losses": len(found.losses),
         "harmed": found.losses,
     }
-
-
-def _mean(scores: Mapping[str, Numbers], names: Sequence[str], run: int) -> Numbers:
-    """Over some directions, of one run; scores (..., runs)."""
-    mean: Numbers = np.mean([scores[name][..., run] for name in names], axis=0)
-    return mean
 
 
 def compare(results: Sequence[Result], reference: str | None, split: str, warn: Callable[[str], object]) -> Comparison:
