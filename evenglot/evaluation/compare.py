@@ -215,11 +215,15 @@ class Comparison:
 
     def _difference(self, row: Row, metric: str, members: Mapping[str, Sequence[str]]) -> Difference:
         """Of means over directions, which are given for each row."""
+        wanted = {name for names in members.values() for name in names}
+        places = np.array([[place] for place, name in enumerate(self.pairs) if name in wanted])
         peers = self.peers(row)
-        chosen = np.array([[name in members[self.runs[run][0]] for run in peers] for name in self.pairs])
+        chosen = np.array(
+            [[name in members[self.runs[run][0]] for run in peers] for name in self.pairs if name in wanted]
+        )
         shares = chosen / chosen.sum(axis=0)
         observed, sampled = (
-            np.where(chosen, scores[metric][..., peers] * shares, 0.0).sum(axis=-2)
+            np.where(chosen, scores[metric][..., places, peers] * shares, 0.0).sum(axis=-2)
             for scores in (self._observed, self._sampled)
         )
         return difference(self.contrasts[row.name], observed, sampled)

@@ -20,14 +20,13 @@ import numpy.typing as npt
 
 from evenglot.evaluation.statistics import Numbers
 
-Bools = npt.NDArray[np.bool_]
-
 SEED = 2021
-SIMULATIONS = 2000
+SIMULATIONS, AT_ONCE = 2000, 100  # a hundred languages and as many runs must fit into memory
 CHANCE = 0.01  # of finding a noisy row among rows that are alike
 ROUNDING = 1e-12
 
 Label = tuple[str, int]  # of a run: its row, and its seed
+Bools = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,9 +123,12 @@ def _noisiest(runs: Sequence[Label], scores: Numbers) -> str | None:
 
     observed = parts(scores)
     _, sizes, axes = np.linalg.svd(residuals @ scores, full_matrices=False)
-    normal = np.random.default_rng(SEED).standard_normal((SIMULATIONS, len(runs), len(sizes)))
-    alike = normal @ (sizes[:, None] * axes)
-    if (parts(alike).max(axis=-1) >= observed.max()).mean() >= CHANCE:
+    random = np.random.default_rng(SEED)
+    as_large = 0
+    for _ in range(SIMULATIONS // AT_ONCE):
+        alike = random.standard_normal((AT_ONCE, len(runs), len(sizes))) @ (sizes[:, None] * axes)
+        as_large += int(np.count_nonzero(parts(alike).max(axis=-1) >= observed.max()))
+    if as_large >= CHANCE * SIMULATIONS:
         return None
     return list(dict.fromkeys(names))[int(np.flatnonzero(several)[observed.argmax()])]
 
