@@ -17,15 +17,13 @@ from evenglot.evaluation.bootstrap import (
     Difference,
     difference,
     holm,
-    sampled_scores,
-    samples_for,
-    sentences_of,
 )
 from evenglot.evaluation.doubts import doubts_about, refuse_different_tests, refuse_twins
-from evenglot.evaluation.noise import Contrast, Label, contrast, noisy_rows
+from evenglot.evaluation.noise import Contrast, contrast, noisy_rows
 from evenglot.evaluation.results import Cost, Result, read_result
+from evenglot.evaluation.scored import ScoredRuns
 from evenglot.evaluation.scores import halves, largest_first
-from evenglot.evaluation.statistics import METRICS, Numbers
+from evenglot.evaluation.statistics import METRICS
 from evenglot.training.run import Run
 
 Means = tuple[float, float | None]  # over seeds: mean, and standard deviation if there are several
@@ -46,10 +44,7 @@ class Row:
 
     def scores(self, metric: str, direction: str) -> list[float]:
         """The score of each run."""
-        return [
-            float(METRICS[metric].score(result.statistics.counts[direction][metric].sum(axis=0, dtype=float)))
-            for result in self.results
-        ]
+        return [result.score(metric, direction) for result in self.results]
 
     def validation(self, direction: str) -> float | None:
         """Mean loss of a character of the validation set."""
@@ -87,10 +82,18 @@ class Findings:
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """Rows, the first of which is the reference; made by `compare`."""
+    """Rows, the first of which is the reference, and the scores of their runs; made by `compare`."""
 
     split: str
     rows: tuple[Row, ...]
+    scored: ScoredRuns
+
+    def against(self, reference: str) -> Comparison:
+        """The same runs beside another row."""
+        if reference not in (names := [row.name for row in self.rows]):
+            raise ValueError(f"--reference {reference}: there is no such row; there are {', '.join(names)}")
+        rows = sorted(self.rows, key=lambda row: row.name != reference)
+        return Comparison(self.split, tuple(rows), self.scored)
 
     @property
     def reference(self) -> Row:
@@ -100,31 +103,13 @@ class Comparison:
     @cached_property
     def pairs(self) -> dict[str, int]:
         """Training pairs of the directions that all runs have, largest first."""
-        common = set.intersection(*(set(r.statistics.counts) for row in self.rows for r in row.results))
         pairs = self.reference.results[0].pairs
-        return {name: pairs[name] for name in largest_first({name: pairs[name] for name in common})}
+        return {name: pairs[name] for name in largest_first({name: pairs[name] for name in self.scored.directions})}
 
-    @cached_property
+    @property
     def metrics(self) -> list[str]:
-        """Those that every run has for every direction, made in the same way."""
-        results = [result for row in self.rows for result in row.results]
-        return [
-            metric
-            for metric in METRICS
-            if all(metric in result.statistics.counts[name] for result in results for name in self.pairs)
-            and len({result.signature.get(metric) for result in results}) == 1
-        ]
-
-    @property
-    def lines(self) -> dict[str, int]:
-        """Test sentences of each direction."""
-        counts = self.reference.results[0].statistics.counts
-        return {name: len(counts[name][self.metrics[0]]) for name in self.pairs}
-
-    @property
-    def samples(self) -> int:
-        """Of the bootstrap."""
-        return samples_for(len(self.pairs))
+        """Those that can be compared."""
+        return self.scored.metrics
 
     @cached_property
     def low_resource(self) -> list[str]:
@@ -168,26 +153,23 @@ class Comparison:
         return fmean(by_run), stdev(by_run) if len(by_run) > 1 else None
 
     @cached_property
-    def runs(self) -> tuple[Label, ...]:
-        """Row and seed of every run."""
-        return tuple((row.name, seed) for row in self.rows for seed in row.seeds)
-
-    @cached_property
     def noisy(self) -> list[str]:
         """Rows whose runs differ more from seed to seed than those of the others, in all directions and metrics."""
-        return sorted(noisy_rows(self.runs, np.concatenate(list(self._observed.values())).T))
+        return sorted(noisy_rows(self.scored.labels, np.concatenate(list(self.scored.observed.values())).T))
 
     def peers(self, row: Row) -> list[int]:
         """The runs that tell how noisy training is: all but those of noisy rows; of a noisy row, its own only."""
         pair = {row.name, self.reference.name}
         alone = not pair.isdisjoint(self.noisy)
-        return [i for i, (name, _) in enumerate(self.runs) if name in pair or not (alone or name in self.noisy)]
+        return [
+            i for i, (name, _) in enumerate(self.scored.labels) if name in pair or not (alone or name in self.noisy)
+        ]
 
     @cached_property
     def contrasts(self) -> dict[str, Contrast]:
         """Of every other row and the reference, among their peers."""
         return {
-            row.name: contrast([self.runs[run] for run in self.peers(row)], row.name, self.reference.name)
+            row.name: contrast([self.scored.labels[run] for run in self.peers(row)], row.name, self.reference.name)
             for row in self.rows[1:]
         }
 
@@ -215,41 +197,16 @@ class Comparison:
 
     def _difference(self, row: Row, metric: str, members: Mapping[str, Sequence[str]]) -> Difference:
         """Of means over directions, which are given for each row."""
-        wanted = {name for names in members.values() for name in names}
-        places = np.array([[place] for place, name in enumerate(self.pairs) if name in wanted])
+        wanted = [name for name in self.scored.directions if any(name in names for names in members.values())]
+        places = np.array([[self.scored.directions.index(name)] for name in wanted])
         peers = self.peers(row)
-        chosen = np.array(
-            [[name in members[self.runs[run][0]] for run in peers] for name in self.pairs if name in wanted]
-        )
+        chosen = np.array([[name in members[self.scored.labels[run][0]] for run in peers] for name in wanted])
         shares = chosen / chosen.sum(axis=0)
         observed, sampled = (
             np.where(chosen, scores[metric][..., places, peers] * shares, 0.0).sum(axis=-2)
-            for scores in (self._observed, self._sampled)
+            for scores in (self.scored.observed, self.scored.sampled)
         )
         return difference(self.contrasts[row.name], observed, sampled)
-
-    @cached_property
-    def _observed(self) -> dict[str, Numbers]:
-        """By metric: the scores of all runs, (directions, runs)."""
-        return {
-            metric: np.array([np.concatenate([row.scores(metric, name) for row in self.rows]) for name in self.pairs])
-            for metric in self.metrics
-        }
-
-    @cached_property
-    def _sampled(self) -> dict[str, Numbers]:
-        """The same in every sample, (samples, directions, runs); the sentences are the same for all runs."""
-        results = [result for row in self.rows for result in row.results]
-        shape = (self.samples, len(self.pairs), len(results))
-        found = {metric: np.empty(shape) for metric in self.metrics}
-        for place, name in enumerate(self.pairs):  # the outer loop: the drawn sentences are large
-            references = results[0].statistics.references[name]
-            sentences = sentences_of(references, self.lines[name], self.samples)
-            for metric in self.metrics:
-                for run, result in enumerate(results):
-                    counts = result.statistics.counts[name][metric]
-                    found[metric][:, place, run] = sampled_scores(METRICS[metric], counts, sentences)
-        return found
 
     def as_json(self) -> dict[str, Any]:
         """All of it, for files and pages."""
@@ -257,7 +214,7 @@ class Comparison:
         return {
             "split": self.split,
             "reference": self.reference.name,
-            "samples": self.samples,
+            "samples": self.scored.samples,
             "worst_by": "validation" if self.validated else "test",
             "doubts": self.doubts,
             "signature": self.reference.results[0].signature,
@@ -327,17 +284,14 @@ def compare(results: Sequence[Result], reference: str | None, split: str, warn: 
     if not by_row:
         raise ValueError("there is nothing to compare")
     chosen = reference or next((n for n, each in by_row.items() if each[0].tau == 1), next(iter(by_row)))
-    if chosen not in by_row:
-        raise ValueError(f"--reference {chosen}: there is no such row; there are {', '.join(by_row)}")
     refuse_different_tests(results)
     refuse_twins(results)
     for name, each in by_row.items():
         if len({(result.strategy, result.tau) for result in each}) > 1:
             strategies = ", ".join(sorted({result.strategy for result in each}))
             raise ValueError(f"{name}: runs of different strategies ({strategies}); give them names: NAME=RUN")
-    rows = [Row(name, tuple(sorted(each, key=lambda r: r.seed))) for name, each in by_row.items()]
-    rows.sort(key=lambda row: row.name != chosen)
-    comparison = Comparison(split, tuple(rows))
+    rows = tuple(Row(name, tuple(sorted(each, key=lambda r: r.seed))) for name, each in by_row.items())
+    comparison = Comparison(split, rows, ScoredRuns(tuple(results))).against(chosen)
     if not comparison.pairs:
         raise ValueError("these runs have no direction in common")
     if not comparison.metrics:

@@ -55,7 +55,7 @@ def doubts_about(comparison: Comparison) -> Iterator[str]:
 
 
 def _about_scores(comparison: Comparison) -> Iterator[str]:
-    results = [result for row in comparison.rows for result in row.results]
+    results = comparison.scored.results
     for metric in METRICS:
         if len(signatures := {result.signature.get(metric) for result in results}) > 1:
             yield (
@@ -69,7 +69,7 @@ def _about_scores(comparison: Comparison) -> Iterator[str]:
     other = {n for n, pairs in comparison.pairs.items() if any(r.pairs.get(n) != pairs for r in results)}
     if other:
         yield f"not all runs were trained on as many pairs of {', '.join(sorted(other))}"
-    if single := [name for name, lines in comparison.lines.items() if lines == 1]:
+    if single := [name for name, lines in comparison.scored.lines.items() if lines == 1]:
         yield f"{', '.join(single)}: one test sentence, which tells nothing of others"
     if not comparison.validated:
         yield "no validation losses: the worst direction is chosen on the test set, so it looks worse than it is"

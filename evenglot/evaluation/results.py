@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from evenglot.evaluation.score import scored_with, scores_file, statistics_file
-from evenglot.evaluation.statistics import Statistics
+from evenglot.evaluation.statistics import METRICS, Statistics
 from evenglot.training.log import Event, Standings, best_validation, read_log
 from evenglot.training.run import Run, RunError
 
@@ -46,6 +46,10 @@ class Result:
     made: dict[str, Any]  # how the translations were: beam, checkpoint, ...
     behind: bool  # a later checkpoint is the best by now
     cost: Cost
+
+    def score(self, metric: str, direction: str) -> float:
+        """On the whole test set."""
+        return float(METRICS[metric].score(self.statistics.counts[direction][metric].sum(axis=0, dtype=float)))
 
 
 def read_result(run: Run, row: str, split: str) -> Result:

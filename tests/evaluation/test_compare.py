@@ -210,6 +210,12 @@ def test_or_the_named_one():
     assert comparison.as_json()["reference"] == "chi"
 
 
+def test_the_same_runs_beside_another_reference_are_the_same_comparison():
+    runs = [result(row, q, seed=seed) for row, q in (("erm", 0.5), ("chi", 0.6), ("tau", MIXED)) for seed in (1, 2)]
+    again = compared(*runs)[0].against("tau")
+    assert again.as_json() == compared(*runs, reference="tau")[0].as_json()
+
+
 def test_an_unknown_one_is_refused_with_those_there_are():
     with pytest.raises(ValueError, match="--reference chii: there is no such row; there are erm, chi"):
         compared(result("erm"), result("chi"), reference="chii")
