@@ -24,13 +24,14 @@ def runs_of(folder: Path, direction: str, strategy: str) -> list[Run]:
 
 
 @cache
-def compared_to(reference: str, folder: Path, direction: str) -> Comparison:
+def compared_to(reference: str, folder: Path, direction: str, without_seed: int | None = None) -> Comparison:
     """Of all rows there are: the more, the better is known how noisy training is."""
-    return _comparison(folder, direction).against(reference)
+    return _comparison(folder, direction, without_seed).against(reference)
 
 
 @cache
-def _comparison(folder: Path, direction: str) -> Comparison:
+def _comparison(folder: Path, direction: str, without_seed: int | None) -> Comparison:
     names = strategies_of(folder, direction)
     results = [read_result(run, name, "test") for name in names for run in runs_of(folder, direction, name)]
-    return compare(results, None, "test", lambda _: None)  # doubts are on the page
+    chosen = [result for result in results if result.seed != without_seed]
+    return compare(chosen, None, "test", lambda _: None)  # doubts are on the page

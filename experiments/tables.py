@@ -2,7 +2,7 @@
 
 In docs/results.md and in the README of each experiment it rewrites what stands between `<!-- NAME -->` and
 `<!-- end -->`. NAME is a grid file of an experiment (related/table-a-any-en), or one of `KINDS` with the directions
-(related/lengths-any-en), or `all/duels`: rows that are compared with another one than ERM.
+(related/lengths-any-en), or one of `WHOLE`, which are of several experiments.
 """
 
 from __future__ import annotations
@@ -11,11 +11,12 @@ import re
 
 from experiments.courses import bias, lengths, noise
 from experiments.kept import HERE
-from experiments.scores import beside_the_paper, duels, languages, passes
+from experiments.scores import beside_the_paper, duels, fresh, languages, passes
 from experiments.wording import markdown
 
 PAGES = (HERE.parent / "docs" / "results.md", *sorted(HERE.glob("*/README.md")))
 BLOCK = re.compile(r"(?P<open><!-- (?P<name>\S+/\S+) -->\n)(?:(?!<!-- ).)*(?P<close><!-- end -->)", re.DOTALL)
+WHOLE = {"all/duels": duels, "all/fresh": fresh}
 KINDS = {"languages": languages, "passes": passes, "lengths": lengths, "noise": noise, "bias": bias}
 
 
@@ -31,8 +32,8 @@ def renewed(text: str) -> str:
 
 
 def _table(name: str) -> str:
-    if name == "all/duels":
-        return markdown(*duels())
+    if name in WHOLE:
+        return markdown(*WHOLE[name]())
     folder, _, table = name.partition("/")
     kind, _, direction = table.partition("-")
     if kind in KINDS:
