@@ -30,6 +30,7 @@ DUELS = (  # experiment, direction, row, what it is set beside
     ("related", "any-en", "rising-100", "tau-1.5-often"),
     ("related", "any-en", "rising-100", "chi-R5-base100"),
     ("related", "any-en", "rising-100", "tau-100"),
+    ("related", "any-en", "rising-100", "halfway"),
     ("related", "en-any", "rising-100", "tau-1.5-often"),
     ("related", "en-any", "rising-100", "chi-R5-base100"),
     ("related", "en-any", "rising-100", "tau-100"),
