@@ -22,14 +22,14 @@ from evenglot.batches.draw import draw
 from evenglot.batches.load import Batch, load
 from evenglot.config import Config, load_config
 from evenglot.corpus.prepare import prepare
-from evenglot.corpus.recipes import recipe_config
 from evenglot.corpus.store import Store
-from evenglot.corpus.vocabulary import PAD
 from evenglot.model.loss import batch_loss
+from evenglot.paper.recipes import recipe_config
 from evenglot.progress import Bars
+from evenglot.symbols import PAD
+from evenglot.training.model import create_model
 from evenglot.training.optimizer import create_optimizer
 from evenglot.training.parallel import Processes
-from evenglot.training.run import create_model
 from evenglot.training.step import Step
 
 RESULT = Path(__file__).parent / "results" / "balance_overhead.md"

@@ -15,7 +15,7 @@ import torch
 
 from evenglot.batches.draw import draw
 from evenglot.batches.load import load
-from evenglot.corpus.sequences import ParallelSequences, Sequences
+from evenglot.sequences import ParallelSequences, Sequences
 
 RESULT = Path(__file__).parent / "results" / "pack.md"
 GOALS = {1_000_000: 0.5, 10_000_000: 6.0}  # seconds for drawing and packing so many pairs

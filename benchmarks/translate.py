@@ -18,11 +18,12 @@ from time import perf_counter
 
 import torch
 
+from evenglot.corpus.prepared import open_prepared
 from evenglot.directions import Direction, parse, tag, tag_kind
-from evenglot.evaluation.engines import SearchOptions
-from evenglot.evaluation.translate import load
 from evenglot.export import huggingface
-from evenglot.training.run import Run, open_prepared
+from evenglot.inference.engines import SearchOptions
+from evenglot.inference.translate import load
+from evenglot.runs.run import Run
 
 RESULT = Path(__file__).parent / "results" / "translate.md"
 SENTENCES, BATCH, REPEATS, BEAM, LONGEST = 50, 32, 5, 5, 200

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from evenglot.evaluation.translate import Translator, load
+    from evenglot.inference.translate import Translator, load
 
 __all__ = ["Translator", "__version__", "load"]
 __version__ = "0.1.0.dev0"
@@ -19,7 +19,7 @@ __version__ = "0.1.0.dev0"
 def __getattr__(name: str) -> Any:
     """Load what needs torch when it is asked for, and not before."""
     if name in ("Translator", "load"):
-        from evenglot.evaluation import translate
+        from evenglot.inference import translate
 
         return getattr(translate, name)
     raise AttributeError(f"module 'evenglot' has no attribute {name!r}")

@@ -72,9 +72,9 @@ def check(
 ) -> None:
     """Look at the data before anything is spent: sizes, problems, leaks, how often each corpus will be shown."""
     from evenglot.config import load_config
-    from evenglot.corpus.check import check as check_data
+    from evenglot.preview.check import check as check_data
+    from evenglot.preview.tables import check_summary, check_tables
     from evenglot.progress import Bars
-    from evenglot.report.data_tables import check_summary, check_tables
 
     result = check_data(load_config(config, overrides or ()), Bars())
     if as_json:
@@ -91,8 +91,8 @@ def prepare(config: ConfigFile, overrides: Overrides = None) -> None:
     """Clean the text, learn vocabularies, write the store that training reads."""
     from evenglot.config import load_config
     from evenglot.corpus.prepare import prepare as prepare_data
+    from evenglot.corpus.tables import removed_table, store_table, vocabulary_table
     from evenglot.progress import Bars
-    from evenglot.report.data_tables import removed_table, store_table, vocabulary_table
 
     store = prepare_data(load_config(config, overrides or ()), Bars())
     console = Console()
@@ -111,9 +111,9 @@ def simulate(
 ) -> None:
     """A dry run of the strategy on the sizes of the prepared data and losses that are made up; nothing is trained."""
     from evenglot.config import load_config
+    from evenglot.corpus.prepared import open_prepared
     from evenglot.directions import sum_by_group
-    from evenglot.report.simulation import dry_run
-    from evenglot.training.run import open_prepared
+    from evenglot.preview.dry_run import dry_run
 
     read = load_config(config, overrides or (), check_files=False)
     store = open_prepared(read)
@@ -128,7 +128,7 @@ def simulate(
         highlight=False,
     )
     if figures is not None:
-        from evenglot.report.figures import draw_history
+        from evenglot.reporting.figures import draw_history
 
         for file in draw_history(done.history, figures):
             console.print(f"Figure: {file}", highlight=False, soft_wrap=True, markup=False)
@@ -165,10 +165,10 @@ def baseline(
     """Mean loss of each direction under a trained model: the reference that `balance.baseline` takes."""
     from evenglot.balance import Signal
     from evenglot.progress import Bars
-    from evenglot.report.tables import table
+    from evenglot.runs.run import Run
+    from evenglot.tables import table
     from evenglot.training.parallel import processes
     from evenglot.training.reference import baseline as compute_baseline
-    from evenglot.training.run import Run
 
     found = Run(run)
     file = out or found.own_baseline_file()
@@ -208,9 +208,9 @@ def translate(
     force: Annotated[bool, typer.Option("--force", help="Also in a direction it was not trained on.")] = False,
 ) -> None:
     """Translate lines of text, in their order."""
-    from evenglot.evaluation.engines import SearchOptions
-    from evenglot.evaluation.files import translate_lines
-    from evenglot.evaluation.translate import load
+    from evenglot.inference.engines import SearchOptions
+    from evenglot.inference.lines import translate_lines
+    from evenglot.inference.translate import load
     from evenglot.progress import Bars
 
     options = SearchOptions(beam, length_penalty, max_length, max_ratio, n_best)
@@ -234,11 +234,12 @@ def score(
     device: Annotated[Literal["auto", "cpu", "cuda"], typer.Option(help="What to compute on.")] = "auto",
 ) -> None:
     """Translate and score a held-out set of every direction: BLEU and chrF++."""
-    from evenglot.evaluation.engines import SearchOptions
-    from evenglot.evaluation.score import score_run, scores_file
+    from evenglot.inference.engines import SearchOptions
     from evenglot.progress import Bars
-    from evenglot.report.score_tables import score_summary, score_table
-    from evenglot.training.run import Run
+    from evenglot.runs.run import Run
+    from evenglot.runs.scores import scores_file
+    from evenglot.scoring.score import score_run
+    from evenglot.scoring.tables import score_summary, score_table
 
     home = Run(run)
     scores, store = score_run(
@@ -280,10 +281,10 @@ def compare(
     ] = None,
 ) -> None:
     """Strategies side by side, with significance. With a grid file (strategies x seeds), first run what is missing."""
-    from evenglot.evaluation.compare import compare as compare_results
-    from evenglot.evaluation.results import named_runs, read_result
-    from evenglot.report.compare_tables import show, write_comparison
-    from evenglot.training.run import Run
+    from evenglot.comparison.compare import compare as compare_results
+    from evenglot.comparison.results import named_runs, read_result
+    from evenglot.comparison.tables import show, write_comparison
+    from evenglot.runs.run import Run
 
     failures: list[str] = []
     if len(runs) == 1 and Path(runs[0]).is_file():
@@ -338,11 +339,11 @@ def report(
     port: Annotated[int, typer.Option(help="Where, with --watch.", min=0, max=65535)] = 8090,
 ) -> None:
     """One self-contained HTML page about a run, or about several and their comparison."""
-    from evenglot.evaluation.compare import comparison_of
-    from evenglot.evaluation.results import named_runs
-    from evenglot.report.page import write_report
-    from evenglot.report.watch import watch as watch_runs
-    from evenglot.training.run import Run
+    from evenglot.comparison.compare import comparison_of
+    from evenglot.comparison.results import named_runs
+    from evenglot.reporting.page import write_report
+    from evenglot.reporting.watch import watch as watch_runs
+    from evenglot.runs.run import Run
 
     named = [(name, Run(folder)) for name, folder in named_runs(runs)]
     names, homes = [name for name, _ in named], [run for _, run in named]
@@ -359,7 +360,7 @@ def report(
     file = write_report(homes, out or place / "report.html", comparison=comparison, names=names)
     console.print(f"Report: {file}", highlight=False, soft_wrap=True, markup=False)
     if figures is not None:
-        from evenglot.report.figures import draw_figures
+        from evenglot.reporting.figures import draw_figures
 
         for picture in draw_figures(named, comparison, figures, figure_format):
             console.print(f"Figure: {picture}", highlight=False, soft_wrap=True, markup=False)
@@ -375,7 +376,7 @@ def export(
     ] = False,
 ) -> None:
     """Write the model in another library's format, and compare both on real sentences first."""
-    from evenglot.training.run import Run
+    from evenglot.runs.run import Run
 
     if to == "huggingface":
         if int8:

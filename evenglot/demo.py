@@ -12,24 +12,26 @@ from rich.console import Console
 from rich.text import Text
 
 from evenglot.balance.balancer import Signal
+from evenglot.comparison.compare import compare
+from evenglot.comparison.results import read_result
+from evenglot.comparison.tables import scores_sheet, verdict
 from evenglot.config import Config, load_config
 from evenglot.corpus.prepare import prepare
-from evenglot.corpus.recipes import recipe_config
-from evenglot.evaluation.compare import compare
-from evenglot.evaluation.engines import SearchOptions
-from evenglot.evaluation.results import read_result
-from evenglot.evaluation.score import read_translations, score_run, scores_file
+from evenglot.corpus.prepared import open_prepared
+from evenglot.corpus.tables import store_table
+from evenglot.inference.engines import SearchOptions
+from evenglot.paper.recipes import recipe_config
 from evenglot.progress import Bars
-from evenglot.report.compare_tables import scores_sheet, verdict
-from evenglot.report.data_tables import store_table
-from evenglot.report.page import write_report
-from evenglot.report.samples import samples
-from evenglot.report.training_tables import duration
-from evenglot.training.log import read_log
+from evenglot.reporting.page import write_report
+from evenglot.reporting.samples import samples
+from evenglot.runs.log import read_log
+from evenglot.runs.run import Run
+from evenglot.runs.scores import read_translations, scores_file
+from evenglot.scoring.score import score_run
 from evenglot.training.parallel import processes
 from evenglot.training.reference import baseline
-from evenglot.training.run import Run, open_prepared
 from evenglot.training.train import train
+from evenglot.wording import duration
 from evenglot.yaml12 import dump_line
 
 ERM = {"balance": {"strategy": "proportional"}}  # the recipe has chi-ibr

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 Side = Literal["source", "target"]
+SIDES: tuple[Side, ...] = ("source", "target")
 Grouping = Literal["pair", "source", "target", "label"]
 Shape = Literal["one-to-one", "many-to-one", "one-to-many", "many-to-many"]
 

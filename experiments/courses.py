@@ -8,9 +8,9 @@ from statistics import fmean
 
 import numpy as np
 
-from evenglot.evaluation.statistics import Numbers
-from evenglot.report.history import History, history
-from evenglot.training.log import read_log
+from evenglot.runs.history import History, history
+from evenglot.runs.log import read_log
+from evenglot.scoring.statistics import Numbers
 from experiments.kept import runs_of, strategies_of
 from experiments.wording import Table, language, signed
 

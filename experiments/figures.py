@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from evenglot.grid.plan import load_grid
-from evenglot.report.figures import draw_comparison, draw_history
-from evenglot.report.history import history
-from evenglot.training.log import read_log
+from evenglot.reporting.figures import draw_comparison, draw_history
+from evenglot.runs.history import history
+from evenglot.runs.log import read_log
 from experiments.kept import HERE, SEEDS, compared_to, runs_of
 
 # The strategies whose course is drawn: mixture and losses over time.

@@ -9,8 +9,8 @@ from __future__ import annotations
 from statistics import fmean
 
 from evenglot.balance.baseline import ideal, save_baseline
-from evenglot.training.log import read_log
-from evenglot.training.run import Run
+from evenglot.runs.log import read_log
+from evenglot.runs.run import Run
 from experiments.kept import HERE, runs_of
 
 REFERENCES = ("erm", "tau-1.5", "tau-2")

@@ -5,9 +5,9 @@ from __future__ import annotations
 from functools import cache
 from pathlib import Path
 
-from evenglot.evaluation.compare import Comparison, compare
-from evenglot.evaluation.results import read_result
-from evenglot.training.run import Run
+from evenglot.comparison.compare import Comparison, compare
+from evenglot.comparison.results import read_result
+from evenglot.runs.run import Run
 
 HERE = Path(__file__).parent
 SEEDS = 3  # that a claim needs

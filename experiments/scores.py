@@ -9,7 +9,7 @@ from statistics import fmean
 from typing import Any
 
 from evenglot import yaml12
-from evenglot.evaluation.compare import Comparison, Row
+from evenglot.comparison.compare import Comparison, Row
 from experiments.kept import HERE, SEEDS, compared_to, runs_of
 from experiments.paper import paper_numbers
 from experiments.wording import Table, language, signed, written

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from evenglot.evaluation.bootstrap import Difference
+from evenglot.comparison.bootstrap import Difference
 
 Table = tuple[list[str], list[list[str]]]  # heading, rows
 

@@ -93,6 +93,6 @@ def run(conf, tmp_path_factory) -> Path:
 @pytest.fixture(scope="session")
 def translator(run):
     """That model."""
-    from evenglot.evaluation.translate import load
+    from evenglot.inference.translate import load
 
     return load(run)

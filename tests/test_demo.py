@@ -8,14 +8,15 @@ import sentencepiece
 from rich.console import Console
 
 from evenglot.config import load_config
-from evenglot.corpus.vocabulary import SIDES
+from evenglot.corpus.prepared import open_prepared
 from evenglot.demo import MINUTES, UPDATES_A_MINUTE, run_demo
-from evenglot.directions import parse
-from evenglot.evaluation.engines import SearchOptions, TorchEngine
-from evenglot.evaluation.scores import Scorer
-from evenglot.evaluation.translate import Translator, usable_device
-from evenglot.training.log import read_log
-from evenglot.training.run import Run, create_model, open_prepared
+from evenglot.directions import SIDES, parse
+from evenglot.inference.engines import SearchOptions, TorchEngine
+from evenglot.inference.translate import Translator, usable_device
+from evenglot.runs.log import read_log
+from evenglot.runs.run import Run
+from evenglot.scoring.scores import Scorer
+from evenglot.training.model import create_model
 
 LANGUAGES = ("por", "tur", "ces", "slk", "glg")
 

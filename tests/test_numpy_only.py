@@ -9,7 +9,7 @@ import evenglot
 PROGRAM = """
 import sys
 sys.path = [{site!r}, *[folder for folder in sys.path if "site-packages" not in folder]]
-import evenglot.robust, evenglot.balance, evenglot.batches.pack, evenglot.simulate
+import evenglot.robust, evenglot.balance, evenglot.batches.pack, evenglot.preview.simulate
 for absent in ("torch", "pydantic", "yaml", "rich", "typer", "scipy", "sentencepiece"):
     try:
         __import__(absent)

@@ -5,7 +5,6 @@ Everything here is a pure function of sizes, shares, seed and position, the same
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
@@ -14,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from evenglot.robust.validate import distribution, number, vector
+from evenglot.seeding import generator
 
 EPSILON = 1e-9  # so that a product that is a whole number in exact arithmetic is not pushed over by rounding
 
@@ -100,12 +100,6 @@ def all_pairs(sizes: Mapping[str, int]) -> Interval:
     group = np.repeat(np.arange(len(names), dtype=np.int32), [sizes[name] for name in names])
     pair = np.concatenate([np.arange(sizes[name], dtype=np.int64) for name in names])
     return Interval(names, group, pair, seed=0, number=0)
-
-
-def generator(seed: int, purpose: str, *key: int | str) -> np.random.Generator:
-    """Random numbers for one purpose, such as generator(seed, "shuffle", 3): nothing to save, a resume is a seek."""
-    words = [zlib.crc32(part.encode()) if isinstance(part, str) else part for part in (seed, purpose, *key)]
-    return np.random.Generator(np.random.PCG64(np.random.SeedSequence(words)))
 
 
 def interval_counts(sizes: ArrayLike, q: ArrayLike, pairs: int | None = None) -> Counts:

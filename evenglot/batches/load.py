@@ -14,7 +14,7 @@ from torch import Tensor
 
 from evenglot.batches.draw import GroupIds, Indices, Interval
 from evenglot.batches.pack import Plan, pack
-from evenglot.corpus.sequences import ParallelSequences, Sequences
+from evenglot.sequences import ParallelSequences, Sequences
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from evenglot.batches.draw import Indices, generator
+from evenglot.batches.draw import Indices
 from evenglot.robust.validate import number
+from evenglot.seeding import generator
 
 TOKENS_PER_UPDATE = 65_536  # the paper's
 WINDOW = 2**20  # pairs sorted together: a quarter of it pads three times as much, a multiple costs time for little

@@ -7,6 +7,7 @@ config.save("run/config.yaml")                           # every default filled 
 from pathlib import Path
 
 from evenglot.config.data import DataSettings
+from evenglot.config.differences import differences
 from evenglot.config.errors import ConfigError
 from evenglot.config.models import (
     BalanceSettings,
@@ -33,5 +34,6 @@ __all__ = [
     "StoreSettings",
     "TrainSettings",
     "VocabularySettings",
+    "differences",
     "load_config",
 ]

@@ -18,10 +18,11 @@ from pydantic import (
     model_validator,
 )
 
-from evenglot.config.errors import Faults, Keys, refuse, show, some
+from evenglot.config.errors import Faults, Keys, refuse, show
 from evenglot.config.patterns import Columns, Pattern, Sides, check_fields, check_pattern, find, missing
 from evenglot.config.section import Context, Section, absolute
 from evenglot.directions import Direction, Grouping, check_code, group_of, parse
+from evenglot.wording import some
 
 Split = Literal["train", "valid", "test"]
 SPLITS: tuple[Split, ...] = ("train", "valid", "test")

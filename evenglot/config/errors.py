@@ -16,8 +16,6 @@ Keys = tuple[Any, ...]  # the way to a value: section, key, position in a list
 Faults = Iterator[tuple[Keys, str]]
 KnownKeys = Callable[[Keys], list[str]]  # of the section with these keys
 
-MOST_LISTED = 5  # names in one error
-
 
 class ConfigError(ValueError):
     """All that is wrong with a configuration, one error a line, each with its place."""
@@ -130,13 +128,6 @@ def show(value: Any) -> str:
     if value is None or isinstance(value, bool):
         return {None: "nothing", True: "true", False: "false"}[value]
     return _shortener.repr(value)
-
-
-def some(names: Iterable[str]) -> str:
-    """The first few, and how many more there are."""
-    listed = list(names)
-    more = f" and {len(listed) - MOST_LISTED} more" if len(listed) > MOST_LISTED else ""
-    return ", ".join(listed[:MOST_LISTED]) + more
 
 
 _shortener = reprlib.Repr()

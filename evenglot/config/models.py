@@ -17,12 +17,13 @@ from evenglot.balance.catalogue import PRESETS, STRATEGIES
 from evenglot.balance.groups import Groups, Unit
 from evenglot.balance.static import mixture_of
 from evenglot.config.data import DataSettings, Declaration
-from evenglot.config.errors import Faults, Keys, explain, refuse, some
+from evenglot.config.errors import Faults, Keys, explain, refuse
 from evenglot.config.section import Context, Count, FilePath, Finite, Section, Seed, absolute
 from evenglot.config.source import read_source
 from evenglot.config.training import ModelSettings, TrainSettings
 from evenglot.directions import shared_side
 from evenglot.files import write_text
+from evenglot.wording import some
 
 
 class CleanSettings(Section):

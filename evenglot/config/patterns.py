@@ -11,8 +11,8 @@ import re
 from pathlib import Path
 from typing import TypeVar
 
-from evenglot.corpus.read import TextFile
 from evenglot.directions import Direction
+from evenglot.text_file import TextFile
 from evenglot.wording import did_you_mean
 
 Pattern = str | tuple[str, str]  # for both sides, or one for the source and one for the target

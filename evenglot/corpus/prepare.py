@@ -16,7 +16,6 @@ import numpy as np
 import sentencepiece
 
 from evenglot import __version__
-from evenglot.batches.draw import generator
 from evenglot.config import Config
 from evenglot.config.data import SPLITS, Split
 from evenglot.corpus import artefacts
@@ -37,10 +36,12 @@ from evenglot.corpus.survey import (
     size_on_disk,
     training_files,
 )
-from evenglot.corpus.vocabulary import EOS, SIDES, Text, learn_vocabularies
-from evenglot.directions import Direction, tag, tag_kind
+from evenglot.corpus.vocabulary import Text, learn_vocabularies
+from evenglot.directions import SIDES, Direction, tag, tag_kind
 from evenglot.files import LOCK, UNFINISHED, digest, lock
 from evenglot.progress import Bars
+from evenglot.seeding import generator
+from evenglot.symbols import EOS
 
 CHUNK = 10_000  # pairs encoded at a time: SentencePiece's threads share them
 PLACES = ("scan", "train", "valid", "valid_full", "test")  # folders of artefacts; vocabularies stand beside them

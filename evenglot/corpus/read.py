@@ -9,9 +9,10 @@ from __future__ import annotations
 import gzip
 import zlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, cast
+
+from evenglot.text_file import TextFile
 
 CHUNK = 1 << 20
 LONGEST_LINE = 1 << 20  # bytes; text has no such sentences, binary files and lost line ends do
@@ -24,14 +25,6 @@ Advance = Callable[[int], object]  # told how many bytes were read
 
 class CorpusError(ValueError):
     """Something about a text file that its owner must decide: the message says where and what."""
-
-
-@dataclass(frozen=True)
-class TextFile:
-    """Where one side of a corpus stands: a file of lines, or a column of a TSV (by number from 0, or by its header)."""
-
-    path: Path
-    column: int | str | None = None
 
 
 def read_chunks(path: Path, on_read: Advance | None = None) -> Iterator[bytes]:

@@ -20,9 +20,10 @@ import sentencepiece
 from evenglot import yaml12
 from evenglot.corpus import artefacts
 from evenglot.corpus.artefacts import DamagedError, key_of
-from evenglot.corpus.sequences import Ids, ParallelSequences, Sequences
-from evenglot.corpus.vocabulary import SIDES, Coverage
+from evenglot.corpus.vocabulary import Coverage
+from evenglot.directions import SIDES
 from evenglot.files import write_json
+from evenglot.sequences import Ids, ParallelSequences, Sequences
 
 MANIFEST, CONFIG = "manifest.json", "config.yaml"
 

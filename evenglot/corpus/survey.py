@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 from evenglot.config import Config
 from evenglot.config.data import Split
 from evenglot.corpus.clean import HeldOut, Limits, Scan, main_scripts, scan
-from evenglot.corpus.read import Advance, CorpusError, Pair, TextFile, read_pairs, reject_invalid
+from evenglot.corpus.read import Advance, CorpusError, Pair, read_pairs, reject_invalid
 from evenglot.directions import Direction
 from evenglot.progress import Bars
+from evenglot.text_file import TextFile
 
 HELD_OUT_SPLITS: tuple[Split, ...] = ("valid", "test")
 SCRIPT_SAMPLE = 1000  # pairs of each corpus that show in which script a language is written

@@ -14,14 +14,14 @@ import sentencepiece
 from numpy.typing import NDArray
 
 from evenglot.balance.static import temperature
-from evenglot.batches.draw import generator
 from evenglot.config import VocabularySettings
 from evenglot.corpus.read import CorpusError
+from evenglot.directions import SIDES, Side
+from evenglot.seeding import generator
+from evenglot.symbols import EOS, PAD, UNK
 
-EOS, UNK, PAD = 0, 1, 2  # the same in every vocabulary, so that source and target can be exported together
 TRAINING_THREADS = 4  # fixed: SentencePiece's sums, and so its pieces, depend on it; machines must not differ
 COVERAGE_SAMPLE = 2000  # sentences of a corpus on which the vocabulary is judged
-SIDES = ("source", "target")
 ENGLISH = frozenset({"en", "eng"})
 MAX_OVERSAMPLING = 1.5  # how much longer than the corpus a resampled text may get (as in the paper's scripts)
 
@@ -120,7 +120,7 @@ class Text:
     """One side of a training corpus: its language, which sentences are kept, and the sentences, to be read again."""
 
     language: str
-    side: str
+    side: Side
     kept: NDArray[np.bool_]
     sentences: Iterable[str]
 
@@ -133,7 +133,7 @@ class Text:
 
 def learn_vocabularies(
     texts: Sequence[Text], settings: VocabularySettings, tags: Sequence[str]
-) -> tuple[dict[str, bytes], dict[str, Any]]:
+) -> tuple[dict[Side, bytes], dict[str, Any]]:
     """The models of the source and the target side, and how they serve each language.
 
     Joint: one for both sides, of a sample in which languages are balanced by temperature. Separate: one for the side
@@ -171,7 +171,7 @@ def learn_vocabularies(
     return models, about
 
 
-def _shared_side(texts: Sequence[Text]) -> str:
+def _shared_side(texts: Sequence[Text]) -> Side:
     """The side with one language in all directions; of a single direction, English if it is one of the two."""
     languages = {side: {text.language for text in texts if text.side == side} for side in SIDES}
     if len(languages["target"]) > 1 or (len(languages["source"]) == 1 and languages["source"] & ENGLISH):

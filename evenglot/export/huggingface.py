@@ -29,9 +29,10 @@ from evenglot.export.model_card import model_card
 from evenglot.export.sample import tagged_sentences
 from evenglot.files import finished_folder, write_json
 from evenglot.model.search import greedy
-from evenglot.model.transformer import END, PAD, Shape, Transformer
-from evenglot.training.checkpoint import fingerprint, write_tensors
-from evenglot.training.run import Run, load_model
+from evenglot.model.transformer import Shape, Transformer
+from evenglot.runs.checkpoint import fingerprint, load_model, write_tensors
+from evenglot.runs.run import Run
+from evenglot.symbols import EOS, PAD
 
 SAMPLE = 50  # sentences on which both are compared
 BATCH = 10  # of them at a time: logits of a large vocabulary take memory
@@ -171,9 +172,9 @@ def _model_config(shape: Shape) -> dict[str, Any]:
         "scale_embedding": True,
         "tie_word_embeddings": shape.share_embeddings,
         "bos_token_id": None,
-        "eos_token_id": END,
+        "eos_token_id": EOS,
         "pad_token_id": PAD,
-        "decoder_start_token_id": END,
+        "decoder_start_token_id": EOS,
         "forced_eos_token_id": None,  # MBart's default is a piece of MBart's
         "dtype": "float32",
     }
@@ -182,8 +183,8 @@ def _model_config(shape: Shape) -> dict[str, Any]:
 def _generation_config(shape: Shape) -> dict[str, Any]:
     """To search as our own beam search does, by default."""
     return {
-        "decoder_start_token_id": END,
-        "eos_token_id": END,
+        "decoder_start_token_id": EOS,
+        "eos_token_id": EOS,
         "pad_token_id": PAD,
         "num_beams": 5,
         "length_penalty": 1.0,
@@ -274,7 +275,7 @@ def _validation_sentences(config: Config, run: Run, longest: int) -> list[_Sente
     """Some of each direction, if the store is still there."""
     pieces = _vocabulary(run, "source")
     sentences = (
-        _Sentence(f"{name} {line}", [pieces.piece_to_id(name), *pieces.encode(line), END])
+        _Sentence(f"{name} {line}", [pieces.piece_to_id(name), *pieces.encode(line), EOS])
         for name, line in tagged_sentences(config)
     )
     return list(islice((sentence for sentence in sentences if len(sentence.ids) <= longest), SAMPLE))
@@ -298,7 +299,7 @@ class _Exported:
             input_ids=source, attention_mask=mask, num_beams=1, do_sample=False, max_length=longest + 1
         )
         lines = (line[1:] for line in found.tolist())  # the first is the </s> it starts with
-        return [line[: line.index(END)] if END in line else line for line in lines]
+        return [line[: line.index(EOS)] if EOS in line else line for line in lines]
 
     def logits(self, source: Tensor, mask: Tensor, seen: Tensor) -> Tensor:
         """Of all pieces after each of the pieces seen."""
@@ -330,7 +331,7 @@ def _compare_batch(exported: _Exported, model: Transformer, sources: list[list[i
     longest = min(LONGEST, model.shape.max_positions)
     ours = greedy(model, source, lengths, longest)
     theirs = exported.greedy(source, mask, longest)
-    seen = _rectangle([[END, *pieces][:longest] for pieces in ours])
+    seen = _rectangle([[EOS, *pieces][:longest] for pieces in ours])
     expected = model.decode(seen, model.encode(source, lengths)) @ model.output_embedding.T
     apart = (exported.logits(source, mask, seen)[:, :, : expected.size(2)] - expected).abs()
     apart[:, :, PAD] = 0  # ruled out there by its bias, and in our search

@@ -14,8 +14,8 @@ import yaml
 from evenglot import __version__
 from evenglot.config import Config
 from evenglot.directions import Direction, tag, tag_kind
-from evenglot.training.log import read_log
-from evenglot.training.run import Run
+from evenglot.runs.log import read_log
+from evenglot.runs.run import Run
 
 CARD = """\
 ---

@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from evenglot.grid.plan import Job
-from evenglot.report.training_tables import duration
+from evenglot.wording import duration
 
 TAIL = 1 << 17  # bytes at the end of a log; a line is much shorter
 COLUMNS = (

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from evenglot import yaml12
-from evenglot.config import Config
-from evenglot.evaluation.score import scored_with, scores_file, statistics_file
+from evenglot.config import Config, differences
 from evenglot.files import finished_folder, without_paths
 from evenglot.grid.plan import Job
-from evenglot.training.log import read_log
-from evenglot.training.run import Run, RunError, differences
+from evenglot.runs.log import read_log
+from evenglot.runs.run import Run, RunError
+from evenglot.runs.scores import scored_with, scores_file, statistics_file
 
 BASELINES, SCORES, STATISTICS = "baseline*.json", "scores*.json", "statistics*.npz"
 WHAT_DATA = ("directions", "grouping")  # the other keys of `data` say where the text is

@@ -24,7 +24,7 @@ from evenglot.config import Config, ConfigError, load_config
 from evenglot.config.errors import Faults, explain, refuse
 from evenglot.config.section import Context, Count, FilePath, Section, Seed
 from evenglot.config.source import read_source
-from evenglot.training.run import Run
+from evenglot.runs.run import Run
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")  # of a strategy: it will be the name of a folder
 SECTIONS = set(Config.model_fields) - {"data", "vocabulary", "store", "seed"}  # the data are the same for all

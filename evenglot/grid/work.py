@@ -16,18 +16,18 @@ from pathlib import Path
 from typing import IO
 
 from evenglot.balance.balancer import Signal
-from evenglot.config.errors import some
+from evenglot.comparison.results import Result, read_result
 from evenglot.corpus.prepare import prepare
-from evenglot.evaluation.results import Result, read_result
-from evenglot.evaluation.score import scored_with, scores_file
 from evenglot.files import lock, remove_folder
 from evenglot.grid.display import GridDisplay
 from evenglot.grid.keep import FREE_TO_KEEP, keep, kept, restore_baselines
 from evenglot.grid.plan import Grid, Job
 from evenglot.progress import Bars
-from evenglot.training.log import read_log
+from evenglot.runs.log import read_log
+from evenglot.runs.run import Run, RunError
+from evenglot.runs.scores import scored_with, scores_file
 from evenglot.training.parallel import cores
-from evenglot.training.run import Run, RunError
+from evenglot.wording import some
 
 SECONDS_BETWEEN_LOOKS = 0.5  # at what the processes do
 PR_SET_PDEATHSIG = 1

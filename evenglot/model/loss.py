@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
@@ -11,12 +11,29 @@ from torch.autograd.function import once_differentiable
 
 from evenglot.model.transformer import Transformer, is_real, unpadded
 
-if TYPE_CHECKING:
-    from evenglot.batches.load import Batch
-
 # So many logits at a time, 32 MB in float32. Smaller chunks cost time with a large vocabulary and model, larger ones
 # cost memory (benchmarks/results/loss_memory.md).
 CHUNK_LOGITS = 8_000_000
+
+
+class PaddedBatch(Protocol):
+    """B sentence pairs, padded on the right to S source and T target ids (batches.load.Batch is one)."""
+
+    @property
+    def source(self) -> Tensor:
+        """(B, S)"""
+
+    @property
+    def target(self) -> Tensor:
+        """(B, T)"""
+
+    @property
+    def source_lengths(self) -> Tensor:
+        """(B,)"""
+
+    @property
+    def target_lengths(self) -> Tensor:
+        """(B,)"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,10 +44,10 @@ class BatchLoss:
     sums: Tensor  # (B,): summed loss of the pieces of each sentence, unweighted, without gradient
 
 
-def batch_loss(model: Transformer, batch: Batch, weights: Tensor, smoothing: float) -> BatchLoss:
+def batch_loss(model: Transformer, batch: PaddedBatch, weights: Tensor, smoothing: float) -> BatchLoss:
     """Run the model on a batch. `weights` (B,) are factors on the losses of each sentence's pieces.
 
-    Whether the batch is to count at all (`Batch.weight`) is for the caller to put into `weights`.
+    Whether the batch is to count at all (`batches.load.Batch.weight`) is for the caller to put into `weights`.
     """
     hidden = model(batch.source, batch.source_lengths, batch.target, batch.target_lengths)
     real = is_real(batch.target_lengths, batch.target.size(1)).to(hidden.device)

@@ -15,7 +15,8 @@ import torch
 from torch import Tensor
 
 from evenglot.model.loss import CHUNK_LOGITS
-from evenglot.model.transformer import END, PAD, Cache, Memory, Transformer
+from evenglot.model.transformer import Cache, Memory, Transformer
+from evenglot.symbols import EOS, PAD
 
 
 @dataclass(frozen=True)
@@ -122,8 +123,8 @@ def force(model: Transformer, source: Tensor, source_lengths: Tensor, targets: l
         raise ValueError(f"targets: expected one for each of {len(source)} source sentences, got {len(targets)}")
     lengths = torch.tensor([len(pieces) + 1 for pieces in targets])
     width = int(lengths.max())
-    padded = source.new_tensor([[*pieces, END] + [PAD] * (width - len(pieces) - 1) for pieces in targets])
-    said = source.new_tensor([piece for pieces in targets for piece in [*pieces, END]])
+    padded = source.new_tensor([[*pieces, EOS] + [PAD] * (width - len(pieces) - 1) for pieces in targets])
+    said = source.new_tensor([piece for pieces in targets for piece in [*pieces, EOS]])
     hidden = model(source, source_lengths, padded, lengths)
     chunk = max(1, CHUNK_LOGITS // model.shape.target_pieces)
     parts = zip(torch.split(hidden, chunk), torch.split(said, chunk), strict=True)
@@ -158,7 +159,7 @@ def _one_by_one(
 ) -> list[Hypothesis]:
     """For each sentence in memory let `choose` find the next piece (n,) by logits (n, V), until it is </s>."""
     cache = model.start(memory)
-    pieces = torch.full((len(limits),), END, device=memory.states.device)
+    pieces = torch.full((len(limits),), EOS, device=memory.states.device)
     said: list[list[int]] = [[] for _ in limits]
     log_p = [0.0] * len(limits)
     sentences = list(range(len(limits)))  # row r of pieces, memory and cache belongs to sentences[r]
@@ -169,7 +170,7 @@ def _one_by_one(
         for sentence, piece, log_p_piece in zip(sentences, pieces.tolist(), added, strict=True):
             said[sentence].append(piece)
             log_p[sentence] += log_p_piece
-        unfinished = [row for row, s in enumerate(sentences) if said[s][-1] != END and len(said[s]) < limits[s]]
+        unfinished = [row for row, s in enumerate(sentences) if said[s][-1] != EOS and len(said[s]) < limits[s]]
         if len(unfinished) < len(sentences):
             rows = torch.tensor(unfinished, dtype=torch.int64, device=pieces.device)
             sentences = [sentences[row] for row in unfinished]
@@ -247,13 +248,13 @@ class _Candidates:
 
     @property
     def ended(self) -> Tensor:
-        return self.said[:, :, -1] == END
+        return self.said[:, :, -1] == EOS
 
 
 def _nothing_said(model: Transformer, memory: Memory) -> _Live:
     """One hypothesis for each sentence: the first step needs no more."""
     states = memory.states
-    said = torch.full((len(states), 1, 1), END, device=states.device)
+    said = torch.full((len(states), 1, 1), EOS, device=states.device)
     log_p = torch.zeros((len(states), 1), dtype=torch.float64, device=states.device)
     return _Live(list(range(len(states))), said, log_p, memory, model.start(memory))
 
@@ -301,7 +302,7 @@ def _live_on(live: _Live, candidates: _Candidates, unfinished: list[int], beam: 
 
 
 def _hypothesis(said: list[int], log_p: float, length_penalty: float) -> Hypothesis:
-    ended = said[-1] == END
+    ended = said[-1] == EOS
     return Hypothesis(said[:-1] if ended else said, log_p / len(said) ** length_penalty, log_p, ended)
 
 

@@ -13,10 +13,9 @@ import torch.nn.functional as F  # noqa: N812 (as everybody writes it)
 from torch import Tensor, nn
 
 from evenglot.model.sizes import SIZES
+from evenglot.symbols import EOS, PAD
 
-END, PAD = 0, 2  # </s> and <pad> in every vocabulary (evenglot.corpus.vocabulary, which needs SentencePiece)
-
-__all__ = ["END", "PAD", "SIZES", "Cache", "Memory", "Shape", "Transformer", "is_real", "sinusoids", "unpadded"]
+__all__ = ["SIZES", "Cache", "Memory", "Shape", "Transformer", "is_real", "sinusoids", "unpadded"]
 
 KeyValue = tuple[Tensor, Tensor]  # both (B, H, length, dim / H)
 
@@ -121,7 +120,7 @@ class Transformer(nn.Module):
 
         `target` ends with </s> and is shifted here: piece t is predicted from </s> and the pieces before t.
         """
-        seen = F.pad(target[:, :-1], (1, 0), value=END)
+        seen = F.pad(target[:, :-1], (1, 0), value=EOS)
         hidden = self.decode(seen, self.encode(source, source_lengths))
         return unpadded(hidden, target_lengths)
 

@@ -15,8 +15,8 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from evenglot.directions import Direction
-from evenglot.evaluation.engines import SearchOptions
-from evenglot.evaluation.translate import Translation, Translator
+from evenglot.inference.engines import SearchOptions
+from evenglot.inference.translate import Translation, Translator
 from evenglot.serve.messages import Answer, Health, Limits, Model, Question
 from evenglot.serve.openapi import describe
 from evenglot.serve.worker import Job, Worker

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import re
 from collections.abc import Callable, Iterable
-from ipaddress import ip_address
-from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from evenglot.web import STRICT_HEADERS
+from evenglot.web import content_policy, host_name, is_loopback, served_headers
 
 
 class Guard:
@@ -53,34 +49,13 @@ def allowed_host(loopback: bool, names: Iterable[str]) -> Callable[[str], bool]:
     given = {name.lower() for name in names}
 
     def allowed(host: str) -> bool:
-        try:
-            name = urlsplit(f"//{host}").hostname or ""
-        except ValueError:
-            return False
-        return name in given or (is_loopback(name) if loopback else not given)
+        name = host_name(host)
+        return name is not None and (name in given or (is_loopback(name) if loopback else not given))
 
     return allowed
 
 
-def is_loopback(name: str) -> bool:
-    """Is it a name or an address of this machine itself?"""
-    try:
-        return name == "localhost" or ip_address(name).is_loopback
-    except ValueError:
-        return False
-
-
 def security_headers(page: str) -> dict[str, str]:
     """Only the script and the style that stand in the page may run, and they may talk to us only."""
-    hashes = {
-        kind: base64.b64encode(hashlib.sha256(inside.encode()).digest()).decode()
-        for kind, inside in re.findall(r"<(script|style)>(.*?)</\1>", page, flags=re.DOTALL)
-    }
-    policy = (
-        f"default-src 'none'; script-src 'sha256-{hashes['script']}'; style-src 'sha256-{hashes['style']}'; "
-        "connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-    )
-    return {
-        "Content-Security-Policy": policy,
-        **STRICT_HEADERS,
-    }
+    inside = dict(re.findall(r"<(script|style)>(.*?)</\1>", page, flags=re.DOTALL))
+    return served_headers(content_policy(inside["script"], inside["style"]))

@@ -8,7 +8,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
 
-from evenglot.evaluation.translate import Translation
+from evenglot.inference.translate import Translation
 
 
 @dataclass(frozen=True)

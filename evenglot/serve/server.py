@@ -15,12 +15,13 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 
 from evenglot import __version__
-from evenglot.evaluation.translate import EngineName, Translator, choose, load
+from evenglot.inference.translate import EngineName, Translator, choose, load
+from evenglot.runs.run import Run
 from evenglot.serve.api import PAGE, Api, as_json, sources, targets
-from evenglot.serve.guard import Guard, allowed_host, is_loopback
+from evenglot.serve.guard import Guard, allowed_host
 from evenglot.serve.messages import Limits, Model
 from evenglot.serve.worker import Worker
-from evenglot.training.run import Run
+from evenglot.web import is_loopback
 
 
 class Server(uvicorn.Server):

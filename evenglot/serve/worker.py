@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from itertools import islice
 
 from evenglot.directions import Direction
-from evenglot.evaluation.engines import SearchOptions
-from evenglot.evaluation.translate import Translation, Translator
+from evenglot.inference.engines import SearchOptions
+from evenglot.inference.translate import Translation, Translator
 from evenglot.serve.messages import Limits
 
 log = logging.getLogger(__name__)

@@ -16,9 +16,10 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from evenglot.report.tables import table
-from evenglot.report.training_tables import duration, number, percent
-from evenglot.training.log import Event, Standings, aimed_at
+from evenglot.runs.log import Event
+from evenglot.runs.standings import Standings, aimed_at
+from evenglot.tables import table
+from evenglot.wording import duration, number, percent
 
 SECONDS_BETWEEN_PICTURES = 1.0  # one takes about 10 ms, which training has to wait
 MOST_ROWS = 12

@@ -15,15 +15,16 @@ from evenglot.batches.draw import Interval, draw
 from evenglot.batches.load import Batch, Loader, load
 from evenglot.config import Config
 from evenglot.corpus.store import Store
-from evenglot.corpus.vocabulary import PAD
-from evenglot.directions import shares_by_direction
-from evenglot.training import checkpoint
+from evenglot.directions import SIDES, shares_by_direction
+from evenglot.runs import checkpoint
+from evenglot.runs.run import Run, RunError
+from evenglot.symbols import PAD
+from evenglot.training.model import create_model
 from evenglot.training.optimizer import create_optimizer, learning_rate, load_optimizer_tensors, optimizer_tensors
 from evenglot.training.parallel import Processes
 from evenglot.training.position import Position
 from evenglot.training.probe import mean_cosines
 from evenglot.training.record import Record
-from evenglot.training.run import Run, RunError, create_model
 from evenglot.training.signals import StopRequest, stop_requests
 from evenglot.training.step import Observed, OutOfMemoryError, Step
 from evenglot.training.validation import Validator
@@ -84,7 +85,7 @@ class Training:
         if resumed:
             self.record.resume(self.at.step)
         if self.processes.is_first:
-            self.home.begin(self.config, self.store)
+            self.home.begin(self.config, {side: self.store.vocabulary_file(side) for side in SIDES})
         if resumed:
             return
         if resume:

@@ -8,10 +8,10 @@ import numpy as np
 import torch
 
 from evenglot.balance import GradientProbe
-from evenglot.batches.draw import generator
 from evenglot.batches.load import Batch, collate
-from evenglot.corpus.sequences import ParallelSequences
-from evenglot.corpus.vocabulary import PAD
+from evenglot.seeding import generator
+from evenglot.sequences import ParallelSequences
+from evenglot.symbols import PAD
 from evenglot.training.step import Step
 
 Corpora = Mapping[str, ParallelSequences]

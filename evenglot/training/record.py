@@ -15,17 +15,17 @@ from evenglot.batches.load import Loader
 from evenglot.config import Config
 from evenglot.corpus.store import Store
 from evenglot.directions import shares_by_direction
-from evenglot.report.training_tables import end_table, start_summary, start_table
-from evenglot.training.checkpoint import Checkpoint
+from evenglot.runs.checkpoint import Checkpoint
+from evenglot.runs.log import Log, read_log
+from evenglot.runs.run import Run
 from evenglot.training.display import Display
-from evenglot.training.doubts import doubts
-from evenglot.training.log import Log, read_log
 from evenglot.training.parallel import Processes
 from evenglot.training.position import Position
 from evenglot.training.reference import reference_cost
-from evenglot.training.run import Run
+from evenglot.training.tables import end_table, start_summary, start_table
 from evenglot.training.trackers import trackers
 from evenglot.training.validation import Validation
+from evenglot.training.warnings import doubts
 
 VERSIONS = {"python": platform.python_version(), **{name: version(name) for name in ("torch", "sacrebleu", "numpy")}}
 OVERFIT = 1.03  # a validation loss so much above its lowest, while training loss falls, is worth a warning

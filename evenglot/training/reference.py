@@ -8,11 +8,12 @@ from evenglot.balance import mean_losses, save_baseline
 from evenglot.balance.balancer import Signal
 from evenglot.balance.baseline import baseline_about
 from evenglot.config import BalanceSettings, Config
+from evenglot.corpus.prepared import open_prepared
 from evenglot.progress import Bars
-from evenglot.training.checkpoint import fingerprint
-from evenglot.training.log import read_log
+from evenglot.runs.checkpoint import fingerprint, load_model
+from evenglot.runs.log import read_log
+from evenglot.runs.run import Run, RunError
 from evenglot.training.parallel import Processes
-from evenglot.training.run import Run, RunError, load_model, open_prepared
 from evenglot.training.step import Step
 from evenglot.training.validation import losses_of
 

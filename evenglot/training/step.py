@@ -12,15 +12,15 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from evenglot.balance import Balancer
-from evenglot.batches.draw import generator
 from evenglot.batches.load import Batch
 from evenglot.config import Config
-from evenglot.config.errors import some
 from evenglot.corpus.store import Store
 from evenglot.corpus.vocabulary import piece_characters
 from evenglot.model.loss import BatchLoss, batch_loss, group_sums
 from evenglot.model.transformer import Transformer
+from evenglot.seeding import generator
 from evenglot.training.parallel import Processes
+from evenglot.wording import some
 
 Numbers = NDArray[np.float64]
 

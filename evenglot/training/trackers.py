@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from evenglot.training.log import Event, Reader
+from evenglot.runs.log import Event, Reader
 from evenglot.wording import did_you_mean
 
 # Which numbers of an event go where: group -> their names in the event.

@@ -8,23 +8,16 @@ from pathlib import Path
 
 from evenglot.balance.balancer import Signal
 from evenglot.config import BalanceSettings, Config
-from evenglot.config.errors import some
+from evenglot.corpus.prepared import open_prepared, other_paths, refuse_other_text
 from evenglot.directions import sum_by_group
 from evenglot.files import lock
 from evenglot.progress import Bars
+from evenglot.runs.run import Run, RunError
 from evenglot.training.loop import Training
 from evenglot.training.parallel import Processes, processes
+from evenglot.training.preconditions import refuse_long_sentences, refuse_other_baseline, refuse_without_validation
 from evenglot.training.reference import baseline, reference_config, with_baseline
-from evenglot.training.run import (
-    Run,
-    RunError,
-    open_prepared,
-    other_paths,
-    refuse_long_sentences,
-    refuse_other_baseline,
-    refuse_other_text,
-    refuse_without_validation,
-)
+from evenglot.wording import some
 
 
 def train(config: Config, folder: Path, *, resume: bool = False) -> str:

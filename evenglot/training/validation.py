@@ -12,11 +12,11 @@ import torch
 from evenglot.batches.draw import all_pairs
 from evenglot.batches.load import collate, load
 from evenglot.config import TrainSettings
-from evenglot.corpus.sequences import ParallelSequences, Sequences
 from evenglot.corpus.store import Store
-from evenglot.corpus.vocabulary import PAD
 from evenglot.model.search import greedy
 from evenglot.progress import Advance
+from evenglot.sequences import ParallelSequences, Sequences
+from evenglot.symbols import PAD
 from evenglot.training.step import Observed, Step
 
 NO_PAIRS = ParallelSequences(*(Sequences(np.empty(0, dtype=np.uint16), np.zeros(1, dtype=np.int64)) for _ in range(2)))

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from evenglot.batches.draw import draw
 from evenglot.batches.load import Loader, Position, load
-from evenglot.corpus.sequences import ParallelSequences, Sequences
+from evenglot.sequences import ParallelSequences, Sequences
 from tests.batches.cases import mixtures
 
 PAD = 2

@@ -4,8 +4,8 @@ from pathlib import Path
 import pytest
 
 from evenglot.config.patterns import check_pattern, find, missing
-from evenglot.corpus.read import TextFile
 from evenglot.directions import parse
+from evenglot.text_file import TextFile
 
 POR_EN, EN_POR = parse("por-en"), parse("en-por")
 

@@ -15,8 +15,8 @@ from evenglot.corpus.artefacts import DamagedError
 from evenglot.corpus.prepare import prepare
 from evenglot.corpus.read import CorpusError
 from evenglot.corpus.store import open_store
-from evenglot.corpus.vocabulary import EOS, PAD, UNK
 from evenglot.progress import Bars
+from evenglot.symbols import EOS, PAD, UNK
 from tests.corpus.conftest import sentences
 
 

@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evenglot.corpus import read
-from evenglot.corpus.read import CorpusError, TextFile, read_column, read_lines, read_pairs, reject_invalid
+from evenglot.corpus.read import CorpusError, read_column, read_lines, read_pairs, reject_invalid
+from evenglot.text_file import TextFile
 
 COMPRESS = {"txt": bytes, "gz": gzip.compress, "zst": zstandard.ZstdCompressor().compress}
 

@@ -14,11 +14,13 @@ import torch
 from evenglot.config import load_config
 from evenglot.corpus.prepare import prepare
 from evenglot.corpus.vocabulary import train_vocabulary
-from evenglot.export.ctranslate2 import CTranslate2Engine, Report, compare, convert, export, weights
+from evenglot.export.ctranslate2 import Report, compare, export
+from evenglot.inference.ctranslate2 import CTranslate2Engine, convert, weights
 from evenglot.model.search import beam_search
-from evenglot.model.transformer import END, PAD
 from evenglot.progress import Bars
-from evenglot.training.run import Run, RunError, load_model
+from evenglot.runs.checkpoint import load_model
+from evenglot.runs.run import Run, RunError
+from evenglot.symbols import EOS, PAD
 from evenglot.training.train import train
 from tests.model.cases import padded, small_model
 from tests.tasks import CONFIG, write_corpora
@@ -103,7 +105,7 @@ def random_model(request, to_english, tmp_path_factory):
     pieces = {"source_pieces": len(source), "target_pieces": len(target), "share_embeddings": shared}
     model = small_model(seed=4, **pieces)
     with torch.no_grad():
-        model.target_embedding.weight[END] *= 3  # so that some translations end, and some are cut
+        model.target_embedding.weight[EOS] *= 3  # so that some translations end, and some are cut
     return model, engine_of(model, source, target, tmp_path_factory.mktemp("random"))
 
 
@@ -120,7 +122,7 @@ def random_sources(model, number, seed=1):
     generator = torch.Generator().manual_seed(seed)
     lengths = torch.randint(1, 25, (number,), generator=generator).tolist()
     return [
-        [*torch.randint(PAD + 1, model.shape.source_pieces, (n,), generator=generator).tolist(), END] for n in lengths
+        [*torch.randint(PAD + 1, model.shape.source_pieces, (n,), generator=generator).tolist(), EOS] for n in lengths
     ]
 
 
@@ -270,7 +272,7 @@ def translations(run, language, sentences):
     model = load_model(run.best())
     source, target = vocabularies(run)
     start = source.piece_to_id(f">>{language}<<")
-    sources = [[start, *source.encode(sentence), END] for sentence in sentences]
+    sources = [[start, *source.encode(sentence), EOS] for sentence in sentences]
     return target.decode([best[0].pieces for best in with_torch(model, sources)])
 
 
@@ -355,7 +357,7 @@ def test_translations_of_the_same_score_are_ties_and_others_are_not(to_english, 
     source, target = vocabularies(to_english)
     model = small_model(seed=4, source_pieces=len(source), target_pieces=len(target))
     with torch.no_grad():
-        model.target_embedding.weight[END] *= 4
+        model.target_embedding.weight[EOS] *= 4
     engine = engine_of(model, source, target, tmp_path)
     sources = random_sources(model, 100)
     said = [mine[0] for mine in with_torch(model, sources)]
@@ -432,7 +434,7 @@ import sys
 sys.modules["ctranslate2"] = None
 from pathlib import Path
 from evenglot.export.ctranslate2 import export
-from evenglot.training.run import Run
+from evenglot.runs.run import Run
 try:
     export(Run(Path({str(to_english.folder)!r})), Path({str(tmp_path / "model")!r}))
 except ValueError as error:

@@ -21,9 +21,10 @@ from evenglot.directions import Direction, tag, tag_kind
 from evenglot.export import huggingface, model_card
 from evenglot.export.huggingface import Report, export
 from evenglot.model.search import beam_search, greedy
-from evenglot.model.transformer import END, PAD
 from evenglot.progress import Bars
-from evenglot.training.run import Run, RunError, load_model
+from evenglot.runs.checkpoint import load_model
+from evenglot.runs.run import Run, RunError
+from evenglot.symbols import EOS, PAD
 from evenglot.training.train import train
 from tests.model.cases import small_model
 from tests.tasks import CONFIG, write_corpora
@@ -92,7 +93,7 @@ class Trained:
         """As our own model reads it."""
         name, text = tagged.split(" ", 1)
         pieces = self.pieces("source")
-        return [pieces.piece_to_id(name), *pieces.encode(text), END]
+        return [pieces.piece_to_id(name), *pieces.encode(text), EOS]
 
     def batch(self):
         ids = [self.read(sentence) for sentence in self.tagged]
@@ -146,7 +147,7 @@ def variant(request):
 
 def without_ends(lines):
     """The pieces between the first </s> and the next."""
-    return [line[1:][: line[1:].index(END)] if END in line[1:] else line[1:] for line in lines]
+    return [line[1:][: line[1:].index(EOS)] if EOS in line[1:] else line[1:] for line in lines]
 
 
 # --------------------------------------------------------------------------------------------- the same translations
@@ -210,7 +211,7 @@ def test_any_text_is_read_as_we_read_it(trained):
     @given(st.text() | st.text("adqv<>/ \u3000\t\u200b▁漢", max_size=12))
     @example("\0")
     def check(text):
-        assert tokenizer(f">>aa<< {text}")["input_ids"] == [start, *pieces.encode(text), END]
+        assert tokenizer(f">>aa<< {text}")["input_ids"] == [start, *pieces.encode(text), EOS]
 
     check()
 
@@ -240,7 +241,7 @@ def test_the_folder_has_these_files(trained, variant):
 
 def test_generation_settings(trained):
     settings = json.loads((trained["joint"].folder / "generation_config.json").read_text())
-    assert settings["decoder_start_token_id"] == settings["eos_token_id"] == END
+    assert settings["decoder_start_token_id"] == settings["eos_token_id"] == EOS
     assert (settings["num_beams"], settings["length_penalty"], settings["max_length"]) == (5, 1.0, POSITIONS + 1)
 
 

@@ -7,7 +7,7 @@ from rich.console import Console
 
 from evenglot.grid.display import GridDisplay
 from evenglot.grid.plan import load_grid
-from evenglot.training.log import Log
+from evenglot.runs.log import Log
 from tests.tasks import CONFIG
 
 GRID = "base: conf.yaml\nseeds: [1]\nstrategies: {erm: {}, tau: {balance: {strategy: temperature, tau: 3}}}\n"

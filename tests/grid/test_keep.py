@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from evenglot.cli import app
-from evenglot.evaluation.results import read_result
-from evenglot.evaluation.statistics import Statistics
+from evenglot.comparison.results import read_result
 from evenglot.files import without_paths
 from evenglot.grid.keep import keep, kept, restore_baselines
 from evenglot.grid.plan import load_grid
 from evenglot.grid.work import grid_results, run_grid
-from evenglot.training.log import Log
-from evenglot.training.run import Run, RunError
+from evenglot.runs.log import Log
+from evenglot.runs.run import Run, RunError
+from evenglot.scoring.statistics import Statistics
 from tests.tasks import CONFIG
 
 GRID = """\

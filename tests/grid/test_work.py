@@ -14,9 +14,6 @@ import pytest
 from typer.testing import CliRunner
 
 from evenglot.cli import app
-from evenglot.evaluation.engines import SearchOptions
-from evenglot.evaluation.score import score_run
-from evenglot.evaluation.statistics import Statistics
 from evenglot.files import LOCK, LockedError, lock
 from evenglot.grid.display import GridDisplay
 from evenglot.grid.plan import load_grid
@@ -31,10 +28,13 @@ from evenglot.grid.work import (
     grid_results,
     run_grid,
 )
+from evenglot.inference.engines import SearchOptions
 from evenglot.progress import Bars
+from evenglot.runs.run import RunError
+from evenglot.scoring.score import score_run
+from evenglot.scoring.statistics import Statistics
 from evenglot.training.parallel import Processes
 from evenglot.training.reference import baseline
-from evenglot.training.run import RunError
 from evenglot.training.train import train
 from tests.grid.test_keep import finish as finish_run
 from tests.training.commands import Command, descendants, events, failure, finish, wait_until

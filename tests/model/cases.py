@@ -3,7 +3,8 @@
 import torch
 
 from evenglot.batches.load import Batch
-from evenglot.model.transformer import END, PAD, Shape, Transformer
+from evenglot.model.transformer import Shape, Transformer
+from evenglot.symbols import EOS, PAD
 
 
 def small_shape(**changes):
@@ -30,7 +31,7 @@ def random_batch(shape, source_lengths, target_lengths, seed=1):
 
     def side(lengths, pieces):
         rows = [torch.randint(PAD + 1, pieces, (length - 1,), generator=generator) for length in lengths]
-        return padded([[*row.tolist(), END] for row in rows])
+        return padded([[*row.tolist(), EOS] for row in rows])
 
     source, source_lengths = side(source_lengths, shape.source_pieces)
     target, target_lengths = side(target_lengths, shape.target_pieces)

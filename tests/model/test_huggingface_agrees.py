@@ -6,7 +6,7 @@ import torch.nn.functional as F  # noqa: N812
 from transformers import MBartConfig, MBartForConditionalGeneration
 
 from evenglot.model.loss import batch_loss
-from evenglot.model.transformer import END, PAD
+from evenglot.symbols import EOS, PAD
 from tests.model.cases import all_logits, random_batch, small_model
 
 OFFSET = 2  # MBart's position 0 is row 2 of its table
@@ -58,8 +58,8 @@ def as_mbart(model):
         scale_embedding=True,
         tie_word_embeddings=False,
         pad_token_id=PAD,
-        eos_token_id=END,
-        decoder_start_token_id=END,
+        eos_token_id=EOS,
+        decoder_start_token_id=EOS,
     )
     mbart = MBartForConditionalGeneration(config).eval()
     # Sides of our own, as MBart makes one embedding for both; tied to the output as ours.
@@ -84,7 +84,7 @@ def as_mbart(model):
 
 def mbart_logits(mbart, batch):
     """Of the real target pieces."""
-    start = torch.full_like(batch.target[:, :1], END)
+    start = torch.full_like(batch.target[:, :1], EOS)
     real = batch.target != PAD
     output = mbart(
         input_ids=batch.source,

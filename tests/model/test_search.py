@@ -8,7 +8,8 @@ from scipy.stats import chisquare
 from evenglot.model import search
 from evenglot.model.loss import batch_loss
 from evenglot.model.search import beam_search, force, greedy, next_logits, sample
-from evenglot.model.transformer import END, PAD, Transformer
+from evenglot.model.transformer import Transformer
+from evenglot.symbols import EOS, PAD
 from tests.model.cases import padded, random_batch, small_model, small_shape
 
 
@@ -17,7 +18,7 @@ def model():
     """Untrained, with a liking for </s> that makes sentences of many lengths."""
     model = small_model(seed=4)
     with torch.no_grad():
-        model.target_embedding.weight[END] *= 4
+        model.target_embedding.weight[EOS] *= 4
     return model
 
 
@@ -41,13 +42,13 @@ def best_pieces(found):
 
 def all_hypotheses(model, source, length, max_length):
     """Log-probability of everything that can be said in one sentence, from whole sentences decoded at once."""
-    says = [piece for piece in range(model.shape.target_pieces) if piece not in (END, PAD)]
+    says = [piece for piece in range(model.shape.target_pieces) if piece not in (EOS, PAD)]
     longest = list(product(says, repeat=max_length))
     rows = torch.zeros(len(longest), dtype=torch.int64)
     with torch.no_grad():
         memory = model.encode(source[None, :length], length[None]).select(rows)
         logits = (
-            model.decode(torch.tensor([[END, *pieces[:-1]] for pieces in longest]), memory) @ model.output_embedding.T
+            model.decode(torch.tensor([[EOS, *pieces[:-1]] for pieces in longest]), memory) @ model.output_embedding.T
         )
     logits[:, :, PAD] = -torch.inf
     log_p = logits.double().log_softmax(2)
@@ -55,22 +56,22 @@ def all_hypotheses(model, source, length, max_length):
     for pieces, row in zip(longest, log_p, strict=True):
         before = [0.0, *row[range(max_length), pieces].cumsum(0).tolist()]
         found[pieces] = before[-1]
-        found |= {(*pieces[:k], END): before[k] + float(row[k, END]) for k in range(max_length)}
+        found |= {(*pieces[:k], EOS): before[k] + float(row[k, EOS]) for k in range(max_length)}
     return found
 
 
 def with_end(hypothesis):
-    return (*hypothesis.pieces, END) if hypothesis.ended else tuple(hypothesis.pieces)
+    return (*hypothesis.pieces, EOS) if hypothesis.ended else tuple(hypothesis.pieces)
 
 
 def recomputed(model, source, max_length):
     """Greedy search for one sentence that decodes everything anew for each piece."""
     memory = model.encode(source[None], torch.tensor([len(source)]))
-    pieces = [END]
+    pieces = [EOS]
     while len(pieces) <= max_length:
         logits = model.decode(torch.tensor([pieces]), memory)[0, -1] @ model.output_embedding.T
         logits[PAD] = -torch.inf
-        if logits.argmax() == END:
+        if logits.argmax() == EOS:
             break
         pieces.append(int(logits.argmax()))
     return pieces[1:]
@@ -123,7 +124,7 @@ def test_max_length_for_all_for_each_and_for_the_model(model, batch):
 def test_a_sentence_may_fill_all_positions(batch):
     model = small_model(max_positions=21)
     with torch.no_grad():
-        model.target_embedding.weight[END] = 0  # logit 0 is below the best of 40: the sentence never ends
+        model.target_embedding.weight[EOS] = 0  # logit 0 is below the best of 40: the sentence never ends
     found = greedy(model, batch.source, batch.source_lengths, 1000)
     assert {len(sentence) for sentence in found} == {21}
 
@@ -142,7 +143,7 @@ def test_padding_is_never_predicted_however_much_the_model_likes_it(batch):
 def test_next_logits_rule_padding_out(model, batch):
     with torch.no_grad():
         memory = model.encode(batch.source, batch.source_lengths)
-        logits, cache = next_logits(model, torch.full((12,), END), memory, model.start(memory))
+        logits, cache = next_logits(model, torch.full((12,), EOS), memory, model.start(memory))
     assert cache.length == 1
     assert (logits[:, PAD] == -torch.inf).all()
     assert logits[:, [0, 1, 3]].isfinite().all()
@@ -183,7 +184,7 @@ def test_log_probability_is_that_of_forced_decoding_and_score_is_normalised(mode
 def slow_beam_search(model, source, beam, length_penalty, max_length, patience):
     """Beam search for one sentence with lists, that decodes everything anew for each piece."""
     memory = model.encode(source[None], torch.tensor([len(source)]))
-    live, finished = [(0.0, [END])], []
+    live, finished = [(0.0, [EOS])], []
     while len(finished) < beam * patience and len(live[0][1]) <= max_length:
         candidates = []
         for log_p, said in live:
@@ -193,10 +194,10 @@ def slow_beam_search(model, source, beam, length_penalty, max_length, patience):
             candidates += [(value, [*said, piece]) for piece, value in enumerate(continued)]
         candidates = sorted(candidates, reverse=True)[: 2 * beam]
         last = len(live[0][1]) == max_length
-        finished += [(value, said) for value, said in candidates[:beam] if said[-1] == END or last]
-        live = [(value, said) for value, said in candidates if said[-1] != END][:beam]
+        finished += [(value, said) for value, said in candidates[:beam] if said[-1] == EOS or last]
+        live = [(value, said) for value, said in candidates if said[-1] != EOS][:beam]
     best = sorted(((value / (len(said) - 1) ** length_penalty, said) for value, said in finished), reverse=True)
-    return [(score, said[1:-1] if said[-1] == END else said[1:]) for score, said in best[:beam]]
+    return [(score, said[1:-1] if said[-1] == EOS else said[1:]) for score, said in best[:beam]]
 
 
 @pytest.mark.parametrize(("beam", "length_penalty", "patience"), [(2, 1.0, 1), (5, 1.0, 1), (5, 0.6, 2)])
@@ -332,7 +333,7 @@ def test_forced_decoding_equals_a_sum_over_whole_sentences(toy):
     model, source, lengths = toy
     targets = [[3, 4, 1], [], [4, 4]]
     expected = [
-        all_hypotheses(model, *row, 4)[(*said, END)] for *row, said in zip(source, lengths, targets, strict=True)
+        all_hypotheses(model, *row, 4)[(*said, EOS)] for *row, said in zip(source, lengths, targets, strict=True)
     ]
     assert force(model, source, lengths, targets) == pytest.approx(expected, abs=1e-5)
     with pytest.raises(ValueError, match="targets: expected one for each of 3 source sentences, got 2"):
@@ -433,8 +434,8 @@ def test_a_small_model_learns_to_reverse_sentences_and_says_them(share_embedding
     torch.manual_seed(1)
     sentences = [[3, 4, 5, 6], [6, 5, 9], [7], [8, 3, 8, 3, 9, 9], [5, 5, 4], [9, 8, 7, 6, 5, 4, 3]]
     sentences = [[piece + 10 * k for piece in row] for k in range(2) for row in sentences]
-    source, source_lengths = padded([[*row, END] for row in sentences])
-    target, target_lengths = padded([[*row[::-1], END] for row in sentences])
+    source, source_lengths = padded([[*row, EOS] for row in sentences])
+    target, target_lengths = padded([[*row[::-1], EOS] for row in sentences])
     batch = random_batch(small_shape(), [1], [1])
     batch = type(batch)(source, target, source_lengths, target_lengths, torch.zeros(len(source), dtype=torch.int64))
     none = {"dropout": 0.1, "attention_dropout": 0.0, "activation_dropout": 0.0}

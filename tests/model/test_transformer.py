@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from evenglot.corpus import vocabulary
-from evenglot.model.transformer import END, PAD, SIZES, Shape, Transformer, is_real, sinusoids, unpadded
+from evenglot.model.transformer import SIZES, Shape, Transformer, is_real, sinusoids, unpadded
+from evenglot.symbols import EOS, PAD
 from tests.model.cases import all_logits, random_batch, small_model, small_shape
 
 SOURCE_LENGTHS, TARGET_LENGTHS = [7, 3, 12, 1, 12], [9, 10, 2, 1, 6]
@@ -33,11 +34,11 @@ def step_by_step(model, target, memory):
 
 
 def seen_by_decoder(target):
-    return torch.cat([torch.full_like(target[:, :1], END), target[:, :-1]], 1)
+    return torch.cat([torch.full_like(target[:, :1], EOS), target[:, :-1]], 1)
 
 
 def test_special_pieces_are_those_of_the_vocabularies():
-    assert (END, PAD) == (vocabulary.EOS, vocabulary.PAD)
+    assert (EOS, PAD) == (vocabulary.EOS, vocabulary.PAD)
 
 
 def test_hidden_states_are_those_of_the_real_target_pieces_sentence_by_sentence(model, batch):

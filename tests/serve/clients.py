@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from evenglot.directions import Direction
-from evenglot.evaluation.engines import SearchOptions
-from evenglot.evaluation.translate import Translation
+from evenglot.inference.engines import SearchOptions
+from evenglot.inference.translate import Translation
 from evenglot.serve import Limits, listen, prepared
 from tests.tasks import WORDS, cipher
 

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
+from evenglot.runs.run import Run
 from evenglot.serve import about
-from evenglot.training.run import Run
 from tests.serve.clients import serving
 
 

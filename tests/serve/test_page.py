@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from evenglot.evaluation.translate import Translation
+from evenglot.inference.translate import Translation
 from tests.browser import FITS, Browser, start_browser
 from tests.serve.clients import FOREIGN, SlowTranslator, serving
 

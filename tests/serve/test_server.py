@@ -56,7 +56,7 @@ def test_a_client_that_leaves_before_the_answer_ends_nothing(run):
 @pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)])
 def test_a_signal_lets_running_requests_finish(run, number):
     program = (
-        "import sys, time; from pathlib import Path; from evenglot.evaluation.translate import Translator;"
+        "import sys, time; from pathlib import Path; from evenglot.inference.translate import Translator;"
         "from evenglot.serve import serve; old = Translator.stream;"
         "Translator.stream = lambda *rest: (time.sleep(1), old(*rest))[1];"
         "serve(Path(sys.argv[1]), port=0)"

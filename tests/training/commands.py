@@ -23,8 +23,8 @@ import torch
 from torch.distributed import TCPStore
 
 from evenglot.config import Config, load_config
-from evenglot.training import checkpoint
-from evenglot.training.log import read_log
+from evenglot.runs import checkpoint
+from evenglot.runs.log import read_log
 
 FORKS = multiprocessing.get_context("forkserver")
 FORKS.set_forkserver_preload(["__main__", "torch._dynamo", "evenglot.cli", "evenglot.training.train"])

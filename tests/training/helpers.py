@@ -5,11 +5,10 @@ import torch
 from torch.nn import functional as F  # noqa: N812
 
 from evenglot.batches.load import collate
-from evenglot.corpus.sequences import ParallelSequences, Sequences
 from evenglot.corpus.store import open_store
-from evenglot.corpus.vocabulary import PAD
-from evenglot.model.transformer import END
-from evenglot.training.log import read_log
+from evenglot.runs.log import read_log
+from evenglot.sequences import ParallelSequences, Sequences
+from evenglot.symbols import EOS, PAD
 from evenglot.training.parallel import Processes
 from evenglot.training.step import Step
 from tests.model.cases import small_model
@@ -73,7 +72,7 @@ def random_corpora(sizes, seed=1):
     random = np.random.default_rng(seed)
 
     def side(count, pieces, longest):
-        sentences = [[*random.integers(PAD + 1, pieces, random.integers(1, longest)), END] for _ in range(count)]
+        sentences = [[*random.integers(PAD + 1, pieces, random.integers(1, longest)), EOS] for _ in range(count)]
         offsets = np.cumsum([0, *map(len, sentences)])
         return Sequences(np.concatenate(sentences).astype(np.uint16), offsets)
 

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from evenglot.runs.log import Event, Log
+from evenglot.runs.standings import Standings
 from evenglot.training.display import Display, change, short_exponent, worth_showing
-from evenglot.training.log import Event, Log, Standings
 
 CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 

@@ -15,7 +15,7 @@ import torch
 from evenglot.config import load_config
 from evenglot.corpus.prepare import prepare
 from evenglot.progress import Bars
-from evenglot.training import checkpoint
+from evenglot.runs import checkpoint
 from evenglot.training.train import train
 from tests.tasks import CONFIG, write_corpora
 from tests.training.commands import (

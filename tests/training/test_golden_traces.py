@@ -86,9 +86,9 @@ def trace(name: str, folder: Path) -> dict:
     """Train, and keep all numbers."""
     from evenglot.config import load_config
     from evenglot.corpus.prepare import prepare
-    from evenglot.corpus.recipes import recipe_config
+    from evenglot.paper.recipes import recipe_config
     from evenglot.progress import Bars
-    from evenglot.training import checkpoint
+    from evenglot.runs import checkpoint
     from evenglot.training.train import train
 
     settings = {**SETTINGS, "balance": STRATEGIES[name], "store.folder": str(folder / "store")}

@@ -8,9 +8,8 @@ import torch
 
 from evenglot.balance import GradientProbe
 from evenglot.config import load_config
-from evenglot.training.checkpoint import checkpoints
+from evenglot.runs.checkpoint import checkpoints, load_model
 from evenglot.training.probe import mean_cosines
-from evenglot.training.run import load_model
 from evenglot.training.step import Step
 from evenglot.training.train import train
 from evenglot.training.validation import NO_PAIRS

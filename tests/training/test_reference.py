@@ -12,10 +12,10 @@ from evenglot.balance.balancer import Signal
 from evenglot.cli import app
 from evenglot.config import load_config
 from evenglot.progress import Bars
-from evenglot.training.checkpoint import checkpoints, fingerprint, save
+from evenglot.runs.checkpoint import checkpoints, fingerprint, load_model, save
+from evenglot.runs.run import Run, RunError
 from evenglot.training.parallel import Processes
 from evenglot.training.reference import baseline, reference_cost
-from evenglot.training.run import Run, RunError, load_model
 from evenglot.training.train import train
 from tests.training.commands import without_times
 from tests.training.helpers import events, store_of, total_loss

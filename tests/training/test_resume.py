@@ -13,7 +13,7 @@ import pytest
 
 from evenglot.corpus.prepare import prepare
 from evenglot.progress import Bars
-from evenglot.training import checkpoint
+from evenglot.runs import checkpoint
 from evenglot.training.train import train
 from tests.tasks import CONFIG, write_corpora
 from tests.training.commands import (

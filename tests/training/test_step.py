@@ -11,8 +11,8 @@ from evenglot.balance.examples import FastDRO
 from evenglot.balance.groups import Groups
 from evenglot.batches.draw import all_pairs
 from evenglot.batches.load import collate, load
-from evenglot.corpus.vocabulary import PAD
 from evenglot.robust import chi_square_weights, cvar_weights
+from evenglot.symbols import PAD
 from evenglot.training.step import Observed, TrainingError
 from tests.training.helpers import NO_DROPOUT, gradient_of, random_corpora, step_of, token_losses, weights_of
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from evenglot.training.log import Event, Log, read_log
+from evenglot.runs.log import Event, Log, read_log
 from evenglot.training.trackers import TensorBoard, WeightsAndBiases, scalars, trackers
 
 Points = dict[str, list[tuple[int, float]]]
@@ -203,7 +203,7 @@ def test_weights_and_biases_shows_the_numbers_of_the_log(tmp_path: Path) -> None
 CRASH = """
 import json, os, signal, sys
 from pathlib import Path
-from evenglot.training.log import Log
+from evenglot.runs.log import Log
 from evenglot.training.trackers import trackers
 from tests.training.test_trackers import _train
 folder, checkpoints = Path(sys.argv[1]), {}

@@ -9,10 +9,12 @@ import pytest
 from evenglot.balance import save_baseline
 from evenglot.config import load_config
 from evenglot.corpus.prepare import prepare
+from evenglot.corpus.prepared import StoreError
 from evenglot.progress import Bars
-from evenglot.training import doubts
-from evenglot.training.log import read_log
-from evenglot.training.run import Run, RunError, load_model
+from evenglot.runs.checkpoint import load_model
+from evenglot.runs.log import read_log
+from evenglot.runs.run import Run, RunError
+from evenglot.training import warnings as doubts
 from evenglot.training.step import TrainingError
 from evenglot.training.train import train
 
@@ -52,7 +54,7 @@ def test_another_folder_than_that_of_a_run_is_not_written_into(configure, tmp_pa
 
 
 def test_a_store_of_other_settings_is_not_trained_on(configure, tmp_path):
-    with pytest.raises(RunError, match="was prepared with another vocabulary.tau; run `evenglot prepare`"):
+    with pytest.raises(StoreError, match="vocabulary.tau"):
         train(configure(vocabulary={"tau": 2.0}), tmp_path / "run")
     assert not (tmp_path / "run").exists()
 

@@ -7,10 +7,10 @@ import torch
 
 from evenglot.config import load_config
 from evenglot.corpus.prepare import prepare
-from evenglot.model.transformer import END, PAD
 from evenglot.progress import Bars
-from evenglot.training.checkpoint import checkpoints, open_checkpoint
-from evenglot.training.run import Run, load_model
+from evenglot.runs.checkpoint import checkpoints, load_model, open_checkpoint
+from evenglot.runs.run import Run
+from evenglot.symbols import EOS, PAD
 from evenglot.training.train import train
 from tests.tasks import CONFIG, WORDS, cipher
 from tests.training.helpers import events, store_of, total_loss
@@ -108,12 +108,12 @@ def translate(model, source):
     """Greedy search without a cache: all of the sentence is decoded again for each piece."""
     source = torch.from_numpy(source.astype(np.int64))[None]
     memory = model.encode(source, torch.tensor([source.size(1)]))
-    pieces = [END]
+    pieces = [EOS]
     while len(pieces) <= 3 * source.size(1) + 10:
         logits = model.decode(torch.tensor([pieces]), memory)[0, -1] @ model.output_embedding.T
         logits[PAD] = -torch.inf
         pieces.append(int(logits.argmax()))
-        if pieces[-1] == END:
+        if pieces[-1] == EOS:
             return pieces[1:-1]
     return pieces[1:]
 

@@ -1,4 +1,4 @@
-"""Models for CTranslate2: the weights of a run in its format, checked against torch, and an engine that runs them.
+"""A folder for CTranslate2, checked against torch, that others can use without evenglot.
 
 FOLDER/model.bin, config.json, *_vocabulary.json     what CTranslate2 reads
 FOLDER/source.model, target.model                    SentencePiece: from text to pieces and back
@@ -7,8 +7,6 @@ FOLDER/evenglot.json                                 where it comes from; also t
 """
 
 from evenglot.export.ctranslate2.agreement import Report, compare
-from evenglot.export.ctranslate2.engine import CTranslate2Engine
-from evenglot.export.ctranslate2.weights import convert
-from evenglot.export.ctranslate2.write import converted, export
+from evenglot.export.ctranslate2.write import export
 
-__all__ = ["CTranslate2Engine", "Report", "compare", "convert", "converted", "export"]
+__all__ = ["Report", "compare", "export"]

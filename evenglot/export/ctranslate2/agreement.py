@@ -9,9 +9,10 @@ from pathlib import Path
 import torch
 from torch.nn.utils.rnn import pad_sequence
 
-from evenglot.export.ctranslate2.engine import BATCH, CTranslate2Engine
+from evenglot.inference.ctranslate2.engine import BATCH, CTranslate2Engine
 from evenglot.model.search import Hypothesis, beam_search, force
-from evenglot.model.transformer import PAD, Transformer
+from evenglot.model.transformer import Transformer
+from evenglot.symbols import PAD
 
 TOLERANCE = 1e-4  # how far scores of the two engines may be apart in float32
 BEAM, LENGTH_PENALTY, MAX_LENGTH = 5, 1.0, 200  # here and in translate.py

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from evenglot.export.ctranslate2.agreement import BEAM, LENGTH_PENALTY, MAX_LENGTH, Report
-from evenglot.export.ctranslate2.engine import BATCH
+from evenglot.inference.ctranslate2.engine import BATCH
 
 SCRIPT = '''\
 """Translate the lines of a text: python translate.py LANGUAGE < text > translation"""

@@ -2,30 +2,25 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Mapping, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import get_args
 
 import sentencepiece
 import torch
 
-from evenglot.config import Config
-from evenglot.corpus.vocabulary import SIDES
-from evenglot.export.ctranslate2.about import ABOUT, describe, pieces_of, read_about, vocabulary
 from evenglot.export.ctranslate2.agreement import Report, compare, refuse_disagreement
-from evenglot.export.ctranslate2.engine import CTranslate2Engine
 from evenglot.export.ctranslate2.handout import readme, script
-from evenglot.export.ctranslate2.package import package
-from evenglot.export.ctranslate2.weights import convert
 from evenglot.export.sample import tagged_sentences
-from evenglot.files import finished_folder, write_json
-from evenglot.model.transformer import END, Transformer
-from evenglot.training.checkpoint import Checkpoint, fingerprint
-from evenglot.training.run import Run, load_model
-
-Quantization = Literal["float32", "float16", "bfloat16", "int16", "int8"]
+from evenglot.files import finished_folder
+from evenglot.inference.ctranslate2.about import ABOUT, read_about, vocabulary
+from evenglot.inference.ctranslate2.convert import Quantization, write_model
+from evenglot.inference.ctranslate2.engine import CTranslate2Engine
+from evenglot.inference.ctranslate2.package import package
+from evenglot.runs.checkpoint import load_model
+from evenglot.runs.run import Run
+from evenglot.symbols import EOS
 
 SAMPLE = 50  # sentences on which an export is checked
 WRITTEN = {ABOUT, "README.md", "translate.py", "source.model", "target.model", "model.bin", "config.json"} | {
@@ -56,38 +51,13 @@ def export(
     sample = list(islice(tagged_sentences(config, sentences), SAMPLE))
     sources = [_encode(source, piece, text, model.shape.max_positions) for piece, text in sample]
     with finished_folder(folder) as unfinished:
-        about = _write_model(run, config, chosen, model, quantization, unfinished)
+        about = write_model(run, config, chosen, model, quantization, unfinished)
         report = compare(model, CTranslate2Engine(unfinished, torch.get_num_threads()), sources)
         if quantization == "float32":
             refuse_disagreement(report, folder)
         (unfinished / "translate.py").write_text(script(about), encoding="utf-8")
         (unfinished / "README.md").write_text(readme(about, report), encoding="utf-8")
     return report
-
-
-def converted(run: Run, chosen: Checkpoint, model: Transformer, quantization: Quantization = "float32") -> Path:
-    """The folder of a checkpoint's model in CTranslate2's format; made on first use, and kept in the run's folder."""
-    folder = run.folder / "ctranslate2" / f"{quantization}-{fingerprint(chosen)}"
-    if read_about(folder) is None:
-        folder.parent.mkdir(exist_ok=True)
-        with finished_folder(folder) as unfinished:
-            _write_model(run, run.config(), chosen, model, quantization, unfinished)
-    return folder
-
-
-def _write_model(
-    run: Run, config: Config, chosen: Checkpoint, model: Transformer, quantization: Quantization, folder: Path
-) -> dict[str, Any]:
-    """All that the engine needs; what is to be known about it."""
-    source, target = (vocabulary(run.vocabulary, side) for side in SIDES)
-    convert(model, pieces_of(source), pieces_of(target), folder, quantization)
-    for side in SIDES:
-        shutil.copy(run.vocabulary / f"{side}.model", folder)
-    about = describe(
-        config.data.directions, model.shape.max_positions, quantization, run.folder.resolve().name, chosen.step
-    )
-    write_json(folder / ABOUT, about)
-    return about
 
 
 def _refuse_if_taken(folder: Path) -> None:
@@ -106,4 +76,4 @@ def _encode(vocabulary: sentencepiece.SentencePieceProcessor, piece: str, text: 
     first = vocabulary.piece_to_id(piece)
     if first == vocabulary.unk_id():
         raise ValueError(f"{piece}: this model has no such tag")
-    return [first, *vocabulary.encode(text)[: longest - 2], END]
+    return [first, *vocabulary.encode(text)[: longest - 2], EOS]

@@ -1,1 +1,0 @@
-"""What a trained model is worth: translate, and score the translations."""

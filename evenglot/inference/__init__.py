@@ -1,0 +1,1 @@
+"""Translate with a trained model."""

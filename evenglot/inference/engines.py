@@ -1,0 +1,96 @@
+"""What does the work of translating: our own search in torch, or CTranslate2. Ids in, ids out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import inf
+from pathlib import Path
+from typing import Protocol
+
+import torch
+
+from evenglot.model import search
+from evenglot.model.search import Hypothesis
+from evenglot.model.transformer import Transformer
+from evenglot.symbols import PAD
+
+MOST_PENALTY = 50  # lengths to a higher power are no numbers any more
+MOST_PIECES = 1_000_000  # beyond any model
+
+
+@dataclass(frozen=True)
+class SearchOptions:
+    """How to search. The defaults are those of the paper's decoding."""
+
+    beam: int = 5
+    length_penalty: float = 1.0
+    max_length: int = 200  # pieces of a translation ...
+    max_ratio: float | None = None  # ... and, if given, for each piece of its source
+    n_best: int = 1
+
+    def __post_init__(self) -> None:
+        for name in ("beam", "max_length", "n_best"):
+            if not 1 <= getattr(self, name) <= MOST_PIECES:
+                raise ValueError(f"{name}: expected a number from 1 to {MOST_PIECES:,}, got {getattr(self, name)}")
+        if self.n_best > self.beam:
+            raise ValueError(f"n_best: a beam of {self.beam} finds no {self.n_best} translations; widen the beam")
+        if self.max_ratio is not None and not 0 < self.max_ratio < inf:
+            raise ValueError(f"max_ratio: expected a number above 0, got {self.max_ratio}")
+        if not abs(self.length_penalty) <= MOST_PENALTY:
+            raise ValueError(
+                f"length_penalty: expected a number from -{MOST_PENALTY} to {MOST_PENALTY}, got {self.length_penalty}"
+            )
+
+    def longest(self, source: Sequence[int]) -> int:
+        """How many pieces the translation of a source sentence may have."""
+        by_ratio = self.max_length if self.max_ratio is None else max(1, round(self.max_ratio * len(source)))
+        return min(self.max_length, by_ratio)
+
+
+class Engine(Protocol):
+    """Translates sentences of ids, which have their tag and </s>; a batch of similar length at a time."""
+
+    def translate(self, sources: list[list[int]], options: SearchOptions) -> list[list[Hypothesis]]:
+        """The `n_best` hypotheses of each sentence, best first."""
+
+
+class CTranslate2Engine:
+    """CTranslate2, which is faster on a CPU."""
+
+    def __init__(self, folder: Path) -> None:
+        from evenglot.inference import ctranslate2
+
+        self._engine = ctranslate2.CTranslate2Engine(folder, torch.get_num_threads())
+
+    def translate(self, sources: list[list[int]], options: SearchOptions) -> list[list[Hypothesis]]:
+        """By its beam search, which has the rules of ours."""
+        return self._engine.translate(
+            sources,
+            beam=options.beam,
+            length_penalty=options.length_penalty,
+            max_length=[options.longest(source) for source in sources],
+            n_best=options.n_best,
+        )
+
+
+class TorchEngine:
+    """Our own search."""
+
+    def __init__(self, model: Transformer, device: torch.device) -> None:
+        self.model, self.device = model.to(device).eval(), device
+
+    def translate(self, sources: list[list[int]], options: SearchOptions) -> list[list[Hypothesis]]:
+        """By beam search."""
+        lengths = torch.tensor([len(source) for source in sources])
+        width = int(lengths.max())
+        padded = torch.tensor([[*source, *[PAD] * (width - len(source))] for source in sources], device=self.device)
+        return search.beam_search(
+            self.model,
+            padded,
+            lengths,
+            beam=options.beam,
+            length_penalty=options.length_penalty,
+            max_length=torch.tensor([options.longest(source) for source in sources]),
+            n_best=options.n_best,
+        )

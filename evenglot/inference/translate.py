@@ -1,0 +1,185 @@
+"""Sentences in, translations out, in the order they came.
+
+translator = load("runs/first")
+translator.translate(sentences, to="en", source="por")
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Literal
+
+import sentencepiece
+import torch
+
+from evenglot.directions import SIDES, Direction, Side, check_code, tag, tag_kind
+from evenglot.inference.engines import CTranslate2Engine, Engine, SearchOptions, TorchEngine
+from evenglot.runs import checkpoint
+from evenglot.runs.checkpoint import Checkpoint, load_model
+from evenglot.runs.run import Run, RunError
+from evenglot.symbols import EOS, UNK
+
+BATCH_PIECES = 4096  # of source, beams not counted
+WINDOW = 5000  # sentences sorted together by length: so much of a stream is read ahead
+
+EngineName = Literal["torch", "ctranslate2", "ctranslate2-int8"]
+Device = Literal["auto", "cpu", "cuda"]
+Warn = Callable[[str], object]
+
+
+@dataclass(frozen=True)
+class Translation:
+    """One translation; `score` is its log-probability over its length, as the length penalty wants it."""
+
+    text: str
+    score: float
+
+
+class Translator:
+    """A trained model that takes and gives text."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        source: sentencepiece.SentencePieceProcessor,
+        target: sentencepiece.SentencePieceProcessor,
+        directions: Sequence[Direction],
+        max_positions: int,
+    ) -> None:
+        self.engine, self.directions, self.max_positions = engine, list(directions), max_positions
+        self._source, self._target = source, target
+        self._tag_side: Side = tag_kind(self.directions)
+
+    def translate(
+        self,
+        sentences: Iterable[str],
+        *,
+        to: str | None = None,
+        source: str | None = None,
+        beam: int = 5,
+        length_penalty: float = 1.0,
+        max_length: int = 200,
+        max_ratio: float | None = None,
+        force: bool = False,
+    ) -> list[str]:
+        """Translate into language `to`, from language `source`; both can be left out where there is only one.
+
+        `force`: also where the model was not trained on this direction (zero-shot).
+        """
+        direction = self.direction(to, source, force=force)
+        options = SearchOptions(beam, length_penalty, max_length, max_ratio)
+        return [best[0].text for best in self.stream(sentences, direction, options)]
+
+    def stream(
+        self, sentences: Iterable[str], direction: Direction, options: SearchOptions, warn: Warn = lambda text: None
+    ) -> Iterator[list[Translation]]:
+        """The n-best translations of each sentence, one after the other; empty sentences have one, which is empty."""
+        start = self._tag(direction)
+        numbered = enumerate(sentences, start=1)
+        while window := list(islice(numbered, WINDOW)):
+            sources = self._encode([text for _, text in window], start)
+            for (number, _), ids in zip(window, sources, strict=True):
+                if len(ids) > self.max_positions:
+                    warn(f"line {number}: {len(ids)} pieces, more than the model can read; cut to {self.max_positions}")
+                    ids[self.max_positions - 1 :] = [EOS]
+            yield from self._in_batches(sources, options)
+
+    def direction(self, to: str | None = None, source: str | None = None, *, force: bool = False) -> Direction:
+        """The direction that is meant; ValueError, with those that are known, if there is none or more than one."""
+        wanted = [d for d in self.directions if to in (None, d.tgt) and source in (None, d.src)]
+        if len({tag(d, self._tag_side) for d in wanted}) == 1 and len({d.tgt for d in wanted}) == 1:
+            return wanted[0]
+        known = f"it knows {', '.join(d.name for d in self.directions)}"
+        if wanted:
+            missing = (
+                "the source language (--from)" if len({d.tgt for d in wanted}) == 1 else "the target language (--to)"
+            )
+            raise ValueError(f"say {missing} too: {known}")
+        asked = f"{source or '?'}-{to or '?'}"
+        if not force or to is None:
+            hint = "; --force tries all the same" if to is not None and self._tag_side == "target" else ""
+            raise ValueError(f"{asked}: the model was not trained on this direction; {known}{hint}")
+        if self._tag_side == "source" and to not in {d.tgt for d in self.directions}:
+            raise ValueError(f"{asked}: the model writes {self.directions[0].tgt} only, whatever it is asked for")
+        direction = Direction(check_code(source) if source else "und", check_code(to))
+        self._tag(direction)
+        return direction
+
+    def _tag(self, direction: Direction) -> int:
+        """The piece that tells the model what to do."""
+        name = tag(direction, self._tag_side)
+        found: int = self._source.piece_to_id(name)
+        if found == UNK:
+            languages = sorted({d.src if self._tag_side == "source" else d.tgt for d in self.directions})
+            raise ValueError(f"{direction.name}: no {name} in the vocabulary; the model knows {', '.join(languages)}")
+        return found
+
+    def _encode(self, texts: list[str], start: int) -> list[list[int]]:
+        """Ids with tag and </s>; none for a sentence in which there is nothing."""
+        return [[start, *ids, EOS] if ids else [] for ids in self._source.encode(texts)]
+
+    def _in_batches(self, sources: list[list[int]], options: SearchOptions) -> Iterator[list[Translation]]:
+        """Translate sentences of similar length together; give back in the old order."""
+        order = sorted((row for row, ids in enumerate(sources) if ids), key=lambda row: -len(sources[row]))
+        found: dict[int, list[Translation]] = {}
+        while order:
+            size = max(1, BATCH_PIECES // len(sources[order[0]]))
+            rows, order = order[:size], order[size:]
+            results = self.engine.translate([sources[row] for row in rows], options)
+            for row, hypotheses in zip(rows, results, strict=True):
+                texts = self._target.decode([hypothesis.pieces for hypothesis in hypotheses])
+                found[row] = [Translation(text, h.score) for text, h in zip(texts, hypotheses, strict=True)]
+        for row in range(len(sources)):
+            yield found.get(row, [Translation("", 0.0)])
+
+
+def load(
+    run: str | os.PathLike[str],
+    *,
+    which: str = "best",
+    device: Device = "auto",
+    engine: EngineName = "torch",
+) -> Translator:
+    """The model of a run, ready to translate. `which`: best, last, average, or the number of updates."""
+    home = Run(Path(run))
+    config = home.config()
+    chosen = choose(home, which)
+    source, target = (
+        sentencepiece.SentencePieceProcessor(model_file=str(home.vocabulary / f"{side}.model")) for side in SIDES
+    )
+    model = load_model(chosen)
+    working: Engine
+    if engine == "torch":
+        working = TorchEngine(model, usable_device(device))
+    else:
+        from evenglot.inference.ctranslate2 import converted
+
+        working = CTranslate2Engine(converted(home, chosen, model, "int8" if engine.endswith("int8") else "float32"))
+    return Translator(working, source, target, config.data.directions, model.shape.max_positions)
+
+
+def usable_device(device: Device) -> torch.device:
+    """The device that is meant: `auto` is a GPU, if there is one."""
+    on = "cuda" if torch.cuda.is_available() else "cpu"
+    if device == "cuda" != on:
+        raise ValueError("device: there is no CUDA device here; use 'cpu' or 'auto'")
+    return torch.device(on if device == "auto" else device)
+
+
+def choose(run: Run, which: str) -> Checkpoint:
+    """A checkpoint by name."""
+    if which == "best":
+        return run.best()
+    found = checkpoint.checkpoints(run.checkpoints)
+    if which == "last" and found:
+        return found[-1]
+    if which == "average" and (run.checkpoints / "average").is_dir():
+        return checkpoint.open_checkpoint(run.checkpoints / "average")
+    steps = {str(each.step): each for each in found}
+    if which in steps:
+        return steps[which]
+    raise RunError(f"{run.folder}: no checkpoint {which!r}; there are best, last and {', '.join(steps) or 'none'}")

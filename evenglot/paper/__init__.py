@@ -1,0 +1,1 @@
+"""The paper's corpora: from public downloads into our layout."""

@@ -1,0 +1,157 @@
+"""TED talks in 58 languages (Qi et al. 2018), from the published archive into our layout.
+
+`all_talks_train.tsv`, `..._dev.tsv` and `..._test.tsv` have a row for each English sentence and a column for each
+language; `__NULL__` stands where a talk was not translated.
+"""
+
+from __future__ import annotations
+
+import re
+import tarfile
+import zlib
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import IO
+
+from evenglot.corpus.read import CorpusError, read_lines
+from evenglot.paper.layout import ENGLISH, Layout, Manifest, create
+from evenglot.paper.sgm import plain
+
+
+@dataclass(frozen=True)
+class Talks:
+    """A language of the TED corpus: its column in the files, and how many training pairs the paper counts."""
+
+    column: str
+    pairs: int | None = None
+
+
+RELATED: Mapping[str, Talks] = {
+    "aze": Talks("az", 5_946),
+    "bel": Talks("be", 4_509),
+    "glg": Talks("gl", 10_017),
+    "slk": Talks("sk", 61_470),
+    "tur": Talks("tr", 182_470),
+    "rus": Talks("ru", 208_458),
+    "por": Talks("pt-br", 184_755),  # not `pt`, European Portuguese, which has 51,785
+    "ces": Talks("cs", 103_093),
+}
+DIVERSE: Mapping[str, Talks] = {
+    "bos": Talks("bs", 5_664),
+    "mar": Talks("mr", 9_840),
+    "hin": Talks("hi", 18_798),
+    "mkd": Talks("mk", 25_335),
+    "ell": Talks("el", 134_327),
+    "bul": Talks("bg", 174_444),
+    "fra": Talks("fr", 192_304),
+    "kor": Talks("ko", 205_640),
+}
+
+TED = {
+    "recipe": "ted",
+    "from": "TED talks in 58 languages (Qi et al. 2018), https://github.com/neulab/word-embeddings-for-nmt",
+}
+TED_FILES = {"all_talks_train.tsv": "train", "all_talks_dev.tsv": "valid", "all_talks_test.tsv": "test"}
+MISSING = re.compile("__NULL__|_ _ NULL _ _")  # inside a sentence, too: then a part of it was not translated
+
+
+def ted(download: Path, out: Path, languages: Mapping[str, Talks] = RELATED, *, overwrite: bool = False) -> Manifest:
+    """The talks in these languages. `download`: ted_talks.tar.gz as it is, or a folder with its three files.
+
+    As in the paper, a pair is kept if both of its sides exist, and nothing else is filtered. Entities (`&quot;`) become
+    characters; the words of this release are set apart from punctuation (tokenised), and stay so.
+    """
+    with create(out, TED, overwrite) as layout:
+        if download.is_dir():
+            paths = {split: _find(download, name) for name, split in TED_FILES.items()}
+            layout.made_from(paths.values())
+            for split, path in paths.items():
+                _write_talks(layout, split, path, read_lines(path), languages)
+        else:
+            layout.made_from([download])
+            for split, path, lines in _members(download):
+                _write_talks(layout, split, path, lines, languages)
+        for language, talks in languages.items():
+            pairs = layout.manifest["languages"][language]["train"]["pairs"]
+            if talks.pairs is not None and pairs != talks.pairs:
+                layout.warn(f"{language} train: {pairs:,} pairs, but {talks.pairs:,} in the paper; another release?")
+    return layout.manifest
+
+
+def _find(folder: Path, name: str) -> Path:
+    for suffix in ("", ".gz", ".zst"):
+        if (path := folder / f"{name}{suffix}").is_file():
+            return path
+    raise CorpusError(f"{folder}: no {name} in it; unpack ted_talks.tar.gz there, or give the archive itself")
+
+
+def _members(archive: Path) -> Iterator[tuple[str, Path, Iterator[bytes]]]:
+    """Split, name and lines of the three files. Nothing is unpacked, wherever the archive says that it belongs."""
+    seen = set()
+    with _explained(archive), tarfile.open(archive, "r|*") as tar:
+        for member in tar:
+            name = PurePosixPath(member.name).name
+            if name not in TED_FILES or not member.isfile():
+                continue
+            if name in seen:
+                raise CorpusError(f"{archive}: {name} is in it twice; unpack it and give the folder with the right one")
+            seen.add(name)
+            content = tar.extractfile(member)
+            assert content is not None  # only links and folders have none
+            yield TED_FILES[name], archive / name, _lines(content, archive)
+    for name in TED_FILES:
+        if name not in seen:
+            raise CorpusError(f"{archive}: no {name} in it; is this ted_talks.tar.gz?")
+
+
+def _lines(content: IO[bytes], archive: Path) -> Iterator[bytes]:
+    with _explained(archive):
+        for line in content:  # bytes end at "\n" only, as in read.py
+            yield line.removesuffix(b"\n")
+
+
+@contextmanager
+def _explained(archive: Path) -> Iterator[None]:
+    try:
+        yield
+    except (tarfile.TarError, OSError, EOFError, zlib.error) as error:
+        raise CorpusError(f"{archive}: cannot be read as an archive ({error}); fetch it again") from error
+
+
+def _write_talks(
+    layout: Layout, split: str, path: Path, lines: Iterator[bytes], languages: Mapping[str, Talks]
+) -> None:
+    """One file of talks, all languages in one go. Quotation marks mean nothing: cells end at tabs and nowhere else."""
+    header = [name.strip() for name in next(lines, b"").decode("utf-8-sig", "replace").split("\t")]
+    column = {language: talks.column for language, talks in languages.items()} | {ENGLISH: ENGLISH}
+    for name in column.values():
+        if name not in header:
+            raise CorpusError(f"{path}:1: no column {name!r}; the header has {', '.join(header)}")
+    position = {language: header.index(name) for language, name in column.items()}
+    with ExitStack() as stack:
+        writers = {language: stack.enter_context(layout.writer(split, language)) for language in languages}
+        for number, line in enumerate(lines, 2):
+            try:
+                cells = line.decode("utf-8").split("\t")
+            except UnicodeDecodeError as error:
+                raise CorpusError(f"{path}:{number}: not UTF-8; fetch the file again") from error
+            if len(cells) != len(header):
+                raise CorpusError(
+                    f"{path}:{number}: {len(cells)} columns, but {len(header)} in the header; "
+                    "fetch the file again (programs that take quotation marks for quoting damage it)"
+                )
+            target = _sentence(cells[position[ENGLISH]])
+            for language, writer in writers.items():
+                source = _sentence(cells[position[language]])
+                if source is None or target is None:
+                    writer.removed["missing"] += 1
+                elif not source or not target:
+                    writer.removed["empty"] += 1
+                else:
+                    writer.write(source, target)
+
+
+def _sentence(cell: str) -> str | None:
+    return None if MISSING.search(cell) else plain(cell)

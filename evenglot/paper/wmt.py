@@ -1,0 +1,186 @@
+"""News of the WMT translation tasks, from the published files into our layout.
+
+Training text comes as two plain files or as a TSV, validation and test sets as SGML (sgm.py) or as either of these.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+import unicodedata
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from itertools import chain, compress
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+
+from evenglot.config.patterns import UNREADABLE, is_tsv
+from evenglot.corpus.clean import repeated
+from evenglot.corpus.read import CorpusError, Pair, read_pairs, reject_invalid
+from evenglot.files import digest
+from evenglot.paper.layout import SPLITS, Manifest, PairWriter, create
+from evenglot.paper.sgm import aligned
+from evenglot.text_file import TextFile
+
+Item = TypeVar("Item")
+
+
+@dataclass(frozen=True)
+class Cleaning:
+    """What is done to the training pairs of a language, in this order; empty ones and those not UTF-8 always go."""
+
+    normalise: bool = False  # punctuation, and characters that cannot be printed
+    deduplicate: bool = False
+    sample: int | None = None  # at most so many pairs, chosen at random
+
+
+# The paper's. Its filters by pieces (2 to 250, ratio 1.5) need a vocabulary: they are in recipes/wmt.yaml.
+WMT4: Mapping[str, Cleaning] = {
+    "deu": Cleaning(sample=2_500_000),
+    "fra": Cleaning(normalise=True, deduplicate=True, sample=1_800_000),
+    "tam": Cleaning(),
+    "tur": Cleaning(),
+}
+WMT = {
+    "recipe": "wmt",
+    "from": "News translation tasks of WMT14 (deu, fra), WMT20 (tam) and WMT18 (tur), https://www.statmt.org",
+}
+
+Side = Path | TextFile
+Source = Path | tuple[Side, Side]  # a TSV with the language and English in its first two columns; or a file for each
+Sides = tuple[TextFile, TextFile]
+
+
+def wmt(
+    inputs: Mapping[str, Mapping[str, Source | list[Source]]],
+    out: Path,
+    *,
+    cleaning: Mapping[str, Cleaning] = WMT4,
+    seed: int = 1,
+    overwrite: bool = False,
+) -> Manifest:
+    """The news in the languages of `inputs`, which lists the files of each split, the language's side first:
+
+        {"tur": {"train": [(Path("setimes.tr.gz"), Path("setimes.en.gz")), Path("more.tr-en.tsv")],
+                 "test": (Path("newstest2018-tren-src.tr.sgm"), Path("newstest2018-tren-ref.en.sgm"))}}
+
+    Plain text, TSV or SGML, and .gz or .zst of these; `TextFile(path, 1)` is the second column of a TSV. Training text
+    is read twice, so that it need not fit into memory. Validation and test sets are kept whole.
+    """
+    _check_names(inputs, cleaning)
+    with create(out, WMT, overwrite) as layout:
+        for language, splits in inputs.items():
+            for split, given in splits.items():
+                sides = [_sides(source) for source in (given if isinstance(given, list) else [given])]
+                layout.made_from(side.path for pair in sides for side in pair)
+                with layout.writer(split, language) as writer:
+                    if split == "train":
+                        rules = cleaning[language]
+                        _write_training(writer, partial(_training, sides, rules.normalise), rules, f"{seed} {language}")
+                        if rules.sample is not None and writer.pairs < rules.sample:
+                            layout.warn(f"{language} train: {writer.pairs:,} pairs, but {rules.sample:,} in the paper")
+                    else:
+                        for source, target in _held_out(sides):
+                            writer.write(source, target)
+    return layout.manifest
+
+
+def _check_names(inputs: Mapping[str, Mapping[str, Any]], cleaning: Mapping[str, Cleaning]) -> None:
+    for language, splits in inputs.items():
+        if language not in cleaning:
+            raise CorpusError(f"{language!r}: no such language in this recipe; it has {', '.join(cleaning)}")
+        for split in splits:
+            if split not in SPLITS:
+                raise CorpusError(f"{language}: {split!r} is not a split; expected {', '.join(SPLITS)}")
+
+
+def _sides(source: Source) -> Sides:
+    """The files of both sides, if they look like something that can be read."""
+    if isinstance(source, tuple):
+        left, right = (side if isinstance(side, TextFile) else TextFile(side) for side in source)
+    elif is_tsv(source.name):
+        left, right = TextFile(source, 0), TextFile(source, 1)
+    else:
+        raise CorpusError(f"{source}: one file for both sides must be a .tsv; otherwise give two")
+    for side in (left, right):
+        if side.path.name.endswith(UNREADABLE):
+            raise CorpusError(
+                f"{side.path}: unpack it first; expected plain text, .tsv or .sgm, or .gz or .zst of these"
+            )
+        if is_tsv(side.path.name) and side.column is None:
+            raise CorpusError(f"{side.path}: a .tsv has both sides; give it alone, not as one of two files")
+    return left, right
+
+
+def _pairs(sides: Sides) -> Iterator[Pair | None]:
+    """The pairs of two files of any kind; None where a line is not UTF-8."""
+    left, right = sides
+    if any(".sgm" in side.path.suffixes for side in sides):
+        return aligned(left.path, right.path)
+    return read_pairs(left, right)
+
+
+def _training(sides: list[Sides], normalised: bool) -> Iterator[Pair | None]:
+    """The training pairs of all files, normalised if so wished."""
+    for pair in chain.from_iterable(map(_pairs, sides)):
+        yield (normalise(pair[0]), normalise(pair[1])) if pair and normalised else pair
+
+
+def _held_out(sides: list[Sides]) -> Iterator[Pair]:
+    """The pairs of all validation or test files; a line that is not UTF-8 is an error."""
+    for left, right in sides:
+        yield from reject_invalid(_pairs((left, right)), left, right, "convert the file")
+
+
+def _write_training(writer: PairWriter, read: Callable[[], Iterator[Pair | None]], rules: Cleaning, seed: str) -> None:
+    """Read once to decide, keeping one or nine bytes a pair, and once more to write."""
+    good, keys = bytearray(), array("Q")
+    for pair in read():
+        fault = "invalid_utf8" if pair is None else "" if all(pair) else "empty"
+        good.append(not fault)
+        if fault:
+            writer.removed[fault] += 1
+        elif pair and rules.deduplicate:
+            keys.append(int(digest("\n".join(pair).encode()), 16))
+    kept = np.array(good, dtype=bool)
+    if rules.deduplicate:
+        again = repeated(np.array(keys))
+        kept[kept] = ~again
+        writer.removed["duplicate"] += int(np.count_nonzero(again))
+    left = int(np.count_nonzero(kept))
+    size = left if rules.sample is None else min(left, rules.sample)
+    writer.removed["not_sampled"] += left - size
+    for pair in sample(compress(read(), kept), left, size, seed):
+        if pair:
+            writer.write(*pair)
+
+
+def sample(items: Iterable[Item], total: int, size: int, seed: str) -> Iterator[Item]:
+    """`size` of `total` items in their order, every choice equally likely (Knuth's algorithm S)."""
+    generator = random.Random(seed)  # unlike NumPy's, the same numbers in every version
+    for item in items:
+        if generator.random() * total < size:
+            size -= 1
+            yield item
+        total -= 1
+
+
+QUOTES = re.compile(r"«\s?|\s?»|[“”„]")
+PSEUDO_SPACE = re.compile("[\u00a0\u202f](?=[;:!?%])")  # French sets some punctuation apart
+PUNCTUATION = str.maketrans(
+    {**dict.fromkeys("‘’‚´`", "'"), "–": "-", "—": " - ", "…": "...", "\u00a0": " ", "\u202f": " "}
+)
+
+
+def normalise(text: str) -> str:
+    """Punctuation as on a keyboard, and nothing that cannot be printed: the gist of two scripts of Moses, not all."""
+    if text.isascii() and text.isprintable():  # most English is, and this takes half of the time
+        return text.replace("`", "'")
+    text = PSEUDO_SPACE.sub("", QUOTES.sub('"', text)).translate(PUNCTUATION)
+    if not text.isprintable():
+        text = "".join(" " if unicodedata.category(character)[0] == "C" else character for character in text)
+    return text.strip()

@@ -1,0 +1,1 @@
+"""Look before you train: check the data, simulate a strategy."""

@@ -1,0 +1,83 @@
+"""A dry run of the configured strategy, beside two temperatures: what it would show, and how often."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from rich.table import Table
+
+from evenglot.balance import Balancer, create
+from evenglot.config import Config
+from evenglot.preview.simulate import Simulation, learning_curves, simulate
+from evenglot.runs.history import History, history
+from evenglot.tables import table
+
+TAUS = (2, 5)
+BEST = 2.0  # the loss that a group comes to in the end, if no baseline says another
+
+
+@dataclass(frozen=True)
+class DryRun:
+    """The strategy of a configuration on made-up losses: each group learns by what is shown of it and of others."""
+
+    strategy: str
+    sizes: Mapping[str, int]
+    simulation: Simulation
+    temperatures: Mapping[int, Simulation]
+
+    @property
+    def table(self) -> Table:
+        """One row a group, the largest first."""
+        rows = {}
+        for name in sorted(self.sizes, key=lambda name: (-self.sizes[name], name)):
+            shares = [mixture[name] for mixture in self.simulation.mixtures]
+            percents = [
+                f"{100 * share:.3g}" for share in (self.simulation.p[name], min(shares), shares[-1], max(shares))
+            ]
+            passes = [f"{each.passes[name]:.1f}" for each in (self.simulation, *self.temperatures.values())]
+            rows[name] = [f"{self.sizes[name]:,}", *percents, *passes]
+        columns = [
+            "pairs",
+            "p %",
+            "least %",
+            "last %",
+            "most %",
+            "passes",
+            *(f"tau {tau}" for tau in self.temperatures),
+        ]
+        return table(f"{self.strategy} in {len(self.simulation.mixtures)} intervals, simulated", rows, columns)
+
+    @property
+    def history(self) -> History:
+        """As if it were the log of a run, with intervals in place of updates: what figures are drawn from."""
+        facts = {name: {"pairs": self.sizes[name], "p": self.simulation.p[name]} for name in self.sizes}
+        about = {"strategy": f"{self.strategy}, simulated", "unit": "intervals", "directions": facts}
+        events = [{"event": "config", "step": 0, **about}]
+        told = zip(self.simulation.mixtures, self.simulation.drawn, self.simulation.losses, strict=True)
+        for interval, (mixture, drawn, losses) in enumerate(told):
+            begins = {"event": "interval", "step": interval, "mixture": mixture, "target": mixture, "pairs": drawn}
+            events += [begins, {"event": "balance", "step": interval + 1, "losses": losses, "baseline": {}}]
+        return history(events)
+
+
+def dry_run(config: Config, sizes: Mapping[str, int], tokens: Mapping[str, int], intervals: int) -> DryRun:
+    """Simulate; `sizes` and `tokens` are those of the groups. A baseline that is not there yet is left out."""
+    balance = config.balance.without_baseline_file()
+    balancer = balance.create(sizes, tokens)
+    if balancer.needs_gradients is not None:
+        raise ValueError(f"balance.strategy: {balance.strategy} goes by gradients, which cannot be made up")
+    losses = learning_curves(sizes, _best(balancer), half_way=sum(sizes.values()) / 10)
+    pairs = config.batches.epoch_size
+    return DryRun(
+        balance.strategy,
+        sizes,
+        simulate(balancer, losses, intervals, interval_size=pairs),
+        {tau: simulate(create("temperature", sizes, tau=tau), losses, intervals, interval_size=pairs) for tau in TAUS},
+    )
+
+
+def _best(balancer: Balancer) -> dict[str, float]:
+    known = balancer.baseline
+    names = balancer.groups.names
+    return dict.fromkeys(names, BEST) if known is None or not known.any() else balancer.groups.keyed(known)

@@ -1,0 +1,43 @@
+"""What `evenglot check` prints."""
+
+from __future__ import annotations
+
+from rich.table import Table
+
+from evenglot.corpus.tables import PROBLEMS, count
+from evenglot.preview.check import Check, Row
+from evenglot.tables import table
+
+
+def check_tables(check: Check) -> list[Table]:
+    """What there is to train on; and, if anything is wrong with it, how many pairs each rule objects to."""
+    by_size = sorted(check.rows, key=lambda row: -row.kept)
+    rows = {row.direction: _cells(row) for row in by_size}
+    pairs, kept = sum(row.pairs for row in by_size), sum(row.kept for row in by_size)
+    rows["all"] = [f"{pairs:,}", f"{kept:,}", "100", "", "", f"{check.epoch_tokens:,}", "", ""]
+    columns = ["pairs", "kept", "p %", "passes", "at most", "tokens", "valid", "test"]
+    tables = [table("Training data", rows, columns)]
+    found = [reason for reason in PROBLEMS if any(row.problems[reason] for row in by_size)]
+    if found:
+        problems = {row.direction: [count(row.problems[reason]) for reason in found] for row in by_size}
+        problems["removed?"] = ["yes" if reason in check.rules else "no" for reason in found]
+        tables.append(table("Pairs with problems", problems, [PROBLEMS[reason] for reason in found]))
+    return tables
+
+
+def _cells(row: Row) -> list[str]:
+    most = "no limit" if row.most_passes is None else f"{row.most_passes:.1f}"
+    share, held_out = f"{100 * row.share:.1f}", [count(row.valid or 0), count(row.test or 0)]
+    return [f"{row.pairs:,}", f"{row.kept:,}", share, f"{row.passes:.1f}", most, f"{row.target_tokens:,}", *held_out]
+
+
+def check_summary(check: Check) -> str:
+    """The sizes of the task in a few lines."""
+    hours = check.epoch_seconds / 3600
+    time = f"{hours:.1f} hours" if hours >= 1 else f"{60 * hours:.0f} minutes" if hours > 1 / 60 else "under a minute"
+    return (
+        f"All data once are about {check.epoch_tokens / 1e6:,.2f} million target tokens (estimated from characters): "
+        f"{time} for a tiny model on one CPU core.\n"
+        "passes: over each corpus in the first interval; at most: what the strategy can ask for in any interval; "
+        "tokens: target tokens, estimated."
+    )

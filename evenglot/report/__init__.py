@@ -1,1 +1,0 @@
-"""Tables and pictures that people would rather look at than at logs."""

@@ -1,0 +1,111 @@
+"""The report as one HTML file: no network, no server, below a megabyte; the browser enforces it (content policy)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import jinja2
+from markupsafe import Markup
+
+from evenglot.files import write_text
+from evenglot.reporting.page_data import Data, page_data, thinned
+from evenglot.runs.run import Run
+from evenglot.web import content_policy
+
+PARTS = Path(__file__).with_name("page")  # a folder of its own: template, styles and scripts
+SCRIPTS = (
+    "uPlot.iife.min.js",
+    "tools.js",
+    "tables.js",
+    "languages.js",
+    "charts.js",
+    "comparison.js",
+    "comparison_tables.js",
+    "comparison_pictures.js",
+    "simplex.js",
+    "sections.js",
+    "page.js",
+)
+STYLES = ("uPlot.min.css", "page.css")
+LARGEST = 1_000_000  # bytes
+# Points a curve, characters a text: the first that fits is taken. 100 languages fit the third.
+FITS = ((300, 600), (150, 400), (100, 250), (60, 160), (40, 120), (24, 80), (24, 0), (8, 0))
+
+
+@dataclass(frozen=True)
+class Page:
+    """The page without its data."""
+
+    script: str
+    style: str
+
+    def render(self, data: Data) -> str:
+        """The whole HTML, data thinned until it fits."""
+        environment = jinja2.Environment(
+            loader=jinja2.FileSystemLoader(PARTS), autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True
+        )
+        names = [run["name"] for run in data["runs"]]
+        return environment.get_template("page.html").render(
+            title=", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else ""),
+            policy=self.policy,
+            style=Markup(self.style),
+            script=Markup(self.script),
+            data=Markup(embedded(fitted(data, LARGEST - len((self.script + self.style).encode()) - 20_000))),
+            summaries=[(run["name"], run.get("summary", [run.get("message")])) for run in data["runs"]],
+        )
+
+    @property
+    def policy(self) -> str:
+        """Only this very script and style may run; nothing may be fetched but from where the page came from."""
+        return content_policy(self.script, self.style)
+
+
+@cache
+def page() -> Page:
+    """Put together from its parts."""
+    licence = (PARTS / "uPlot.LICENSE").read_text(encoding="utf-8").strip()
+    scripts = [(PARTS / name).read_text(encoding="utf-8").strip() for name in SCRIPTS]
+    styles = [(PARTS / name).read_text(encoding="utf-8").strip() for name in STYLES]
+    own = "\n\n".join(scripts[1:])
+    return Page(
+        script=f"/* uPlot\n{licence}\n*/\n{scripts[0]}\n(() => {{\n{own}\n}})();\n", style="\n".join(styles) + "\n"
+    )
+
+
+def fitted(data: Data, size: int) -> Data:
+    """As much of the data as fits into so many bytes; the least of it if nothing does."""
+    for points, characters in FITS:
+        found = thinned(data, points=points, characters=characters)
+        if len(embedded(found).encode()) <= size:
+            break
+    return found
+
+
+def embedded(data: Any) -> str:
+    """JSON that may stand in a script element: nothing in it looks like the end of one."""
+    text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return text.replace("&", r"\u0026").replace("<", r"\u003c").replace(">", r"\u003e")
+
+
+def write_report(
+    runs: Sequence[Run],
+    out: Path,
+    *,
+    comparison: Mapping[str, Any] | None = None,
+    names: Sequence[str] | None = None,
+) -> Path:
+    """Write the page of these runs, under their `names` or those of their folders.
+
+    What has the name `out` in the end is complete, or what it was before.
+    """
+    if not runs:
+        raise ValueError("report: name at least one run")
+    html = page().render(page_data(runs, names=names, comparison=comparison))
+    out.parent.mkdir(parents=True, exist_ok=True)
+    write_text(out, html)
+    return out

@@ -1,0 +1,234 @@
+"""What the HTML report shows, as plain data: of each run its story, its tables, its warnings, its translations."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from evenglot import __version__, yaml12
+from evenglot.files import without_paths
+from evenglot.reporting.page_comparison import comparison_data
+from evenglot.reporting.page_summary import facts, figures, sentences
+from evenglot.reporting.samples import samples, split_with_translations
+from evenglot.reporting.warnings import mean_shares, warnings
+from evenglot.runs.history import History, Series, history
+from evenglot.runs.log import Event, read_log
+from evenglot.runs.run import Run
+from evenglot.runs.scores import read_scores
+
+Data = dict[str, Any]
+
+DIGITS = 4  # significant ones: more than a picture shows
+LOSS_DRIVEN = ("chi-ibr", "cvar-ibr", "group-dro", "chi-pd", "cvar-pd")  # of others, the log has means of intervals
+HEADING = "# Every setting, defaults filled in. Paths are seen from beside the run, or only their last part is left.\n"
+
+
+def page_data(
+    runs: Sequence[Run],
+    *,
+    names: Sequence[str] | None = None,
+    comparison: Mapping[str, Any] | None = None,
+    live: bool = False,
+) -> Data:
+    """All of it. ValueError if a folder is no run; but a page that is `live` waits for what is not there yet."""
+    return {
+        "evenglot": __version__,
+        "written": datetime.now(UTC).isoformat(timespec="seconds"),
+        "live": live,
+        "runs": [run_data(run, name, live=live) for run, name in zip(runs, unique_names(runs, names), strict=True)],
+        "comparison": None if comparison is None else comparison_data(comparison),
+    }
+
+
+def short_names(runs: Sequence[Run]) -> list[str]:
+    """The names of the folders, with as much of what is above them as tells them apart."""
+    paths = [run.folder.resolve().parts for run in runs]
+    for length in range(1, max(map(len, paths), default=1) + 1):
+        names = ["/".join(parts[-length:]) for parts in paths]
+        if len(set(names)) == len(set(paths)):
+            break
+    return names if runs else []
+
+
+def unique_names(runs: Sequence[Run], names: Sequence[str] | None = None) -> list[str]:
+    """The names, or those of the folders; where runs share one (seeds of a strategy do), what tells them apart."""
+    given = short_names(runs) if names is None else list(names)
+    with_folder = [
+        f"{name} {run.folder.resolve().name}" if given.count(name) > 1 else name
+        for run, name in zip(runs, given, strict=True)
+    ]
+    found = next((some for some in (given, with_folder, short_names(runs)) if len(set(some)) == len(runs)), given)
+    before = [found[:place].count(name) for place, name in enumerate(found)]  # the same run, given twice
+    return [f"{name} ({count + 1})" if count else name for name, count in zip(found, before, strict=True)]
+
+
+def run_data(run: Run, name: str, *, live: bool = False) -> Data:
+    """One run; `state` is waiting, running, stopped, done, or broken (then only `message` says more)."""
+    try:
+        events = read_log(run.log_file)
+        story = history(events)
+    except (OSError, ValueError) as error:
+        return _not_yet(run, name, error, live)
+    step = max(event["step"] for event in events)
+    scores = read_scores(run)
+    progress = _progress(events, story, step)
+    shares = mean_shares(story.mixture, since=0, until=step)
+    root = run.folder.absolute().parent
+    return {
+        "name": name,
+        "state": progress["state"],
+        "progress": progress,
+        "summary": sentences(story, scores, shares, progress),
+        "figures": figures(story, scores, progress),
+        "facts": facts(story, progress, root),
+        "rows": [_row(each, story, shares, scores) for each in story.names],
+        "series": _all_series(story, step),
+        "reweights": story.reweights,
+        "p": rounded(story.p),
+        "baseline": rounded(story.baseline),
+        "scores": rounded(scores),
+        "samples": _samples(run),
+        "warnings": [warning.as_json() for warning in warnings(story, step, scores, live)],
+        "config": _config(run.config_file, root),
+    }
+
+
+def _config(file: Path, root: Path) -> str:
+    """The configuration, without what it tells about this machine; nothing if that cannot be taken out."""
+    if not file.exists():
+        return ""
+    try:
+        content, _ = yaml12.parse(file.read_text(encoding="utf-8"))
+    except yaml12.YamlError:
+        return ""
+    return HEADING + yaml12.dump(without_paths(content, root))
+
+
+def _not_yet(run: Run, name: str, error: Exception, live: bool) -> Data:
+    """Whoever watches may have come before the training; whoever wants a report has named the wrong folder."""
+    waiting = not run.log_file.exists() or not run.log_file.stat().st_size or "not say yet" in str(error)
+    if not live:
+        raise ValueError(f"{run.folder}: has no log yet; is it the folder of a run?" if waiting else str(error))
+    message = "Training has not begun to write its log yet." if waiting else str(error)
+    return {"name": name, "state": "waiting" if waiting else "broken", "message": message}
+
+
+def _progress(events: Sequence[Event], story: History, step: int) -> Data:
+    steps = [event for event in events if event["event"] == "step"]
+    last = steps[-1] if steps else {}
+    done = story.done or {}
+    state = "running" if not done else "stopped" if done.get("reason") == "stopped" else "done"
+    return {
+        "state": state,
+        "step": step,
+        "updates": last.get("total_updates", story.about["updates"]),
+        "tokens": done.get("tokens", last.get("tokens", 0)),
+        "seconds": done.get("seconds", last.get("seconds", 0.0)),
+        "best_step": done.get("best_step"),
+        "last_event": events[-1].get("time"),
+    }
+
+
+def _row(name: str, story: History, shares: Mapping[str, float], scores: Mapping[str, Any] | None) -> Data:
+    scored = {} if scores is None else scores["directions"].get(name, {})
+    row = {
+        "name": name,
+        "pairs": story.pairs[name],
+        "p": story.p[name],
+        "share": shares.get(name),
+        "passes": story.passes[name],
+        "train": _last(story.train_losses, name),
+        "valid": _last(story.valid_losses, name),
+        **{key: scored.get(key) for key in ("bleu", "chrf", "off_target", "off_target_references", "comet", "lines")},
+    }
+    return {**rounded(row), "pairs": row["pairs"]}
+
+
+def _last(series: Series, name: str) -> float | None:
+    return next((value for value in reversed(series.values.get(name, ())) if value is not None), None)
+
+
+def _all_series(story: History, step: int) -> Data:
+    """Those that have anything to show; a mixture holds until the last update."""
+    mixture = story.mixture
+    if mixture and mixture.steps[-1] < step:
+        held = {name: (*values, values[-1]) for name, values in mixture.values.items()}
+        mixture = Series((*mixture.steps, step), held)
+    found = {
+        "mixture": mixture,
+        "train": story.train_losses,
+        "running": story.running_losses if story.about["strategy"] in LOSS_DRIVEN else Series((), {}),
+        "valid": story.valid_losses,
+        "chrf": story.chrf,
+    }
+    return {
+        key: {"steps": list(series.steps), "values": rounded(series.values), "of": len(series.steps)}
+        for key, series in found.items()
+        if series
+    }
+
+
+def _samples(run: Run) -> Data:
+    split = split_with_translations(run)
+    if split is None:
+        return {"note": "There are no translations yet: `evenglot score` writes them."}
+    try:
+        found = samples(run, split)
+    except (OSError, ValueError):  # the reason names folders of this machine, which are no reader's business
+        gone = "the store of this run is gone, or is not the one that was translated"
+        return {"note": f"The texts cannot be shown: {gone}; `evenglot prepare` and `evenglot score` make both anew."}
+    if not found:
+        return {
+            "note": f"There is nothing to show of the {split} set; `evenglot prepare` and `evenglot score` make it."
+        }
+    return {"split": split, "directions": {name: rounded(each.as_json()) for name, each in found.items()}}
+
+
+def rounded(value: Any) -> Any:
+    """The same with fewer digits, and null for what is not a finite number."""
+    if isinstance(value, float):
+        return float(f"{value:.{DIGITS}g}") if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {key: rounded(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [rounded(item) for item in value]
+    return value
+
+
+def thinned(data: Data, *, points: int, characters: int) -> Data:
+    """The same page with at most so many points a curve and so many characters a text; 0 characters: no texts."""
+    return {**data, "runs": [_thinned_run(run, points, characters) for run in data["runs"]]}
+
+
+def _thinned_run(run: Data, points: int, characters: int) -> Data:
+    if "series" not in run:
+        return run
+    series = {key: _thinned_series(each, points) for key, each in run["series"].items()}
+    return {**run, "series": series, "samples": _shortened(run["samples"], characters)}
+
+
+def _thinned_series(series: Data, points: int) -> Data:
+    """Evenly spread, the first and the last among them."""
+    count = len(series["steps"])
+    if count <= points:
+        return series
+    places = [round(place * (count - 1) / (points - 1)) for place in range(points)]
+    values = {name: [row[place] for place in places] for name, row in series["values"].items()}
+    return {**series, "steps": [series["steps"][place] for place in places], "values": values}
+
+
+def _shortened(samples: Data, characters: int) -> Data:
+    if "directions" not in samples:
+        return samples
+    if not characters:
+        return {"note": "The translations are left out to keep this page small; report fewer runs to see them."}
+
+    def short(value: Any) -> Any:
+        if isinstance(value, str) and len(value) > characters:
+            return value[: characters - 1] + "…"
+        return {key: short(item) for key, item in value.items()} if isinstance(value, dict) else value
+
+    return {**samples, "directions": short(samples["directions"])}

@@ -1,0 +1,148 @@
+"""A run in words and figures: the first thing a reader of a report sees, computed from the numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from evenglot.files import without_paths
+from evenglot.runs.history import History
+from evenglot.wording import duration
+
+
+def sentences(
+    story: History, scores: Mapping[str, Any] | None, shares: Mapping[str, float], progress: Mapping[str, Any]
+) -> list[str]:
+    """What was trained on what; how good it is, and where it is worst; whom the balancing favoured."""
+    told = [_trained(story, progress), _quality(story, scores), _favoured(story, shares)]
+    return [sentence for sentence in told if sentence]
+
+
+def _trained(story: History, progress: Mapping[str, Any]) -> str:
+    names, pairs = story.names, sum(story.pairs.values())
+    smallest, largest = min(story.pairs, key=story.pairs.__getitem__), max(story.pairs, key=story.pairs.__getitem__)
+    many = f"{len(names)} directions" if len(names) > 1 else f"one direction, {names[0]}"
+    span = (
+        f", from {story.pairs[smallest]:,} ({smallest}) to {story.pairs[largest]:,} ({largest})"
+        if len(names) > 1
+        else ""
+    )
+    so_far = {
+        "done": f"trained in {duration(progress['seconds'])} with {progress['step']:,} updates",
+        "stopped": f"stopped after {progress['step']:,} of {progress['updates']:,} updates",
+    }.get(progress["state"], f"{progress['step']:,} of {progress['updates']:,} updates into its training")
+    model = f"A model of {parameters(story.about['parameters'])} parameters, balanced by {story.about['strategy']}"
+    return f"{model}, {so_far} on {pairs:,} sentence pairs of {many}{span}."
+
+
+def _quality(story: History, scores: Mapping[str, Any] | None) -> str:
+    if scores is not None:
+        by_name = {name: row["chrf"] for name, row in scores["directions"].items()}
+        mean, bleu = scores["macro"]["chrf"], scores["macro"]["bleu"]
+        told = f"On the {scores['split']} set it reaches chrF++ {mean:.1f} and BLEU {bleu:.1f}"
+        if len(by_name) == 1:
+            return f"{told}."
+        worst, best = scores["worst"]["direction"], max(by_name, key=by_name.__getitem__)
+        low, high = by_name[worst], by_name[best]
+        return (
+            f"{told} on average; the worst direction is {worst} with chrF++ {low:.1f}, {mean - low:.1f} below the "
+            f"average and {high - low:.1f} below the best, {best}."
+        )
+    if not story.valid_losses_per_character:
+        return ""
+    last = {name: values[-1] for name, values in story.valid_losses_per_character.values.items()}
+    losses = {name: loss for name, loss in last.items() if loss is not None}
+    if not losses:
+        return ""
+    mean, worst = fmean(losses.values()), max(losses, key=losses.__getitem__)
+    told = f"It is not scored yet; its last validation loss is {mean:.3f} a character on average"
+    if len(losses) == 1:
+        return f"{told}."
+    return f"{told}, and worst for {worst} with {losses[worst]:.3f}, {100 * (losses[worst] / mean - 1):.0f} % above it."
+
+
+def _favoured(story: History, shares: Mapping[str, float]) -> str:
+    ratios = {name: shares[name] / p for name, p in story.p.items() if p and name in shares}
+    if len(ratios) < 2:
+        return ""
+    most, least = max(ratios, key=ratios.__getitem__), min(ratios, key=ratios.__getitem__)
+    if ratios[most] < 1.02 and ratios[least] > 0.98:
+        return "Every direction was shown in proportion to its data."
+    given = "weighed" if story.reweights else "shown"
+    return (
+        f"Measured by its data, {most} was favoured most ({given} {_times(ratios[most])} its share) and {least} least "
+        f"({_times(ratios[least])})."
+    )
+
+
+def _times(ratio: float) -> str:
+    return f"{ratio:.1f} times" if ratio >= 1 else f"{ratio:.2f} times"
+
+
+def parameters(count: int) -> str:
+    """How large a model is, in words."""
+    return f"{count / 1e6:,.1f} million" if count >= 1e6 else f"{count:,}"
+
+
+def figures(
+    story: History, scores: Mapping[str, Any] | None, progress: Mapping[str, Any]
+) -> list[tuple[str, str, str]]:
+    """The few numbers that stand large at the top: what, how much, and a remark."""
+    found = [("sentence pairs", f"{sum(story.pairs.values()):,}", _directions(len(story.names)))]
+    if scores is not None:
+        worst = scores["worst"]
+        count = len(scores["directions"])
+        found.append(("chrF++, mean", f"{scores['macro']['chrf']:.1f}", f"BLEU {scores['macro']['bleu']:.1f}"))
+        if count > 1:
+            found.append(("chrF++, worst", f"{worst['chrf']:.1f}", worst["direction"]))
+    elif story.valid_losses:
+        last = [values[-1] for values in story.valid_losses.values.values()]
+        losses = [loss for loss in last if loss is not None]
+        if losses:
+            found.append(("validation loss, mean", f"{fmean(losses):.3f}", "per token, not scored yet"))
+    remark = "" if progress["state"] == "done" else f"of {progress['updates']:,}"
+    found.append(("updates", f"{progress['step']:,}", remark or f"{progress['tokens'] / 1e6:,.1f} million tokens"))
+    found.append(("training time", duration(progress["seconds"]), str(story.about["device"])))
+    return found
+
+
+def _directions(count: int) -> str:
+    return f"{count} directions" if count > 1 else "one direction"
+
+
+def facts(story: History, progress: Mapping[str, Any], root: Path) -> list[tuple[str, str]]:
+    """How it was done, for whoever wants to do it again; paths are relative to the root."""
+    about, config = story.about, without_paths(story.about.get("config", {}), root)
+    balance = {key: value for key, value in config.get("balance", {}).items() if value is not None}
+    options = ", ".join(f"{key} {value}" for key, value in balance.items() if key != "strategy")
+    model, train = config.get("model", {}), config.get("train", {})
+    table = {
+        "strategy": about["strategy"],
+        "its options": options,
+        "model": f"{model.get('size', '')}, {parameters(about['parameters'])} parameters".strip(", "),
+        "updates": f"{progress['step']:,} of {progress['updates']:,}, of at most {about['tokens_per_update']:,} tokens",
+        "intervals": f"{len(story.interval_starts):,}",
+        "target tokens": f"{progress['tokens']:,}",
+        "time": duration(progress["seconds"]),
+        "best model": "" if progress["best_step"] is None else f"after {progress['best_step']:,} updates",
+        "learning rate": f"{train.get('learning_rate', '')}, {train.get('schedule', '')}".strip(", "),
+        "device": f"{about['device']}, {about['precision']}, {_hands(about)}",
+        "seed": str(config.get("seed", "")),
+        "evenglot": str(about.get("evenglot", "")),
+        "made with": ", ".join(f"{name} {version}" for name, version in (about.get("versions") or {}).items()),
+        "begun": _time(about.get("time")),
+        "last entry of the log": _time(progress["last_event"]),
+    }
+    return [(name, value) for name, value in table.items() if value]
+
+
+def _hands(about: Mapping[str, Any]) -> str:
+    processes, threads = about.get("processes", 1), about.get("threads", 1)
+    return f"{processes} process{'es' if processes > 1 else ''} of {threads} thread{'s' if threads > 1 else ''}"
+
+
+def _time(stamp: object) -> str:
+    """2026-11-16T02:16:56+00:00, as people write it."""
+    return str(stamp or "").replace("T", " ").replace("+00:00", " UTC")

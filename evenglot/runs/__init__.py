@@ -1,0 +1,1 @@
+"""The run folder: paths, the event log, checkpoints, scores, and what may change on resume."""

@@ -1,0 +1,1 @@
+"""How good are the translations of a run?"""

@@ -1,0 +1,85 @@
+"""What `evenglot train` prints before it starts and when it is done."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.table import Table
+
+from evenglot.runs.log import Event
+from evenglot.runs.standings import Standings, best_validation, reweights
+from evenglot.tables import table
+from evenglot.wording import duration, number, percent
+
+
+def start_table(event: Event) -> Table:
+    """What the model will be shown of each direction; made from the `config` event, largest first."""
+    facts = event["directions"]
+    rows = {
+        name: [
+            f"{facts[name]['pairs']:,}",
+            f"{facts[name]['target_tokens']:,}",
+            percent(facts[name].get("p")),
+            percent(facts[name].get("q")),
+            number(facts[name].get("passes_per_interval")),
+            number(facts[name].get("total_passes"), 1),
+        ]
+        for name in sorted(facts, key=lambda name: -facts[name]["pairs"])
+    }
+    columns = ["pairs", "target tokens", "p %", "q %", "interval", "in all"]
+    of = "the loss" if reweights(event) else "what is shown"
+    notes = f"p: share of the data; q: share of {of} at first.\ninterval, in all: passes over the corpus."
+    return _with_notes(table("What the model will see", rows, columns), notes)
+
+
+def _with_notes(result: Table, notes: str) -> Table:
+    result.caption, result.caption_justify = notes, "left"
+    return result
+
+
+def start_summary(event: Event) -> str:
+    """The run in two lines: what does the work, and how much of it there is."""
+    interval = event.get("updates_per_interval")
+    intervals = f", about {interval:,.0f} an interval" if interval else ""
+    seconds = event.get("seconds_estimated")
+    time = f"; about {duration(seconds)}" if seconds else ""
+    return (
+        f"{event['strategy']}, {_size(event['parameters'])} parameters, {event['device']}, {event['precision']}, "
+        f"{_count(event['processes'], 'process', 'processes')} x {_count(event['threads'], 'thread', 'threads')}.\n"
+        f"{event['updates']:,} updates of at most {event['tokens_per_update']:,.0f} tokens{intervals}{time}."
+    )
+
+
+def _size(parameters: int) -> str:
+    return f"{parameters / 1e6:,.1f} million" if parameters >= 1e6 else f"{parameters:,}"
+
+
+def _count(how_many: int, one: str, more: str) -> str:
+    return f"{how_many:,} {one if how_many == 1 else more}"
+
+
+def end_table(events: Sequence[Event]) -> Table:
+    """What became of each direction: how often it was read, its shares, and its losses; largest first."""
+    standings = Standings()
+    standings.take(events)
+    best = best_validation(events)
+    valid, chrf = best.get("loss", {}), best.get("chrf") or {}
+    rows = {}
+    for name in sorted(standings.directions, key=lambda name: -standings[name].pairs):
+        direction = standings[name]
+        rows[name] = [
+            f"{direction.pairs:,}",
+            number(standings.passes(name), 1),
+            percent(direction.first_q),
+            percent(direction.q),
+            number(direction.train_loss, 3),
+            number(valid.get(name), 3),
+            *([number(chrf.get(name), 1)] if chrf else []),
+        ]
+    columns = ["pairs", "passes", "first q", "last q", "train", "valid", *(["chrF"] if chrf else [])]
+    of = "the loss" if standings.reweights else "what was shown"
+    notes = f"q: share of {of}, in %; train: the last training loss."
+    if best:
+        averaged = ", an average" if best["event"] == "average" else ""
+        notes += f"\nvalid: validation loss of the best model{averaged}, after {best['step']:,} updates."
+    return _with_notes(table("What each direction got", rows, columns), notes)

@@ -1,0 +1,139 @@
+"""Text in, text out."""
+
+import numpy as np
+import pytest
+
+import evenglot
+from evenglot.directions import Direction
+from evenglot.inference import translate as module
+from evenglot.inference.engines import SearchOptions
+from evenglot.inference.translate import Translator, load
+from evenglot.runs.run import RunError
+from tests.tasks import WORDS, cipher
+
+SENTENCES = [" ".join(np.random.default_rng(seed).choice(WORDS, 2 + seed % 5)) for seed in range(24)]
+
+
+def foreign(language, sentences=SENTENCES):
+    return [sentence.translate(cipher(language)) for sentence in sentences]
+
+
+def test_it_has_learnt_to_translate(translator):
+    found = translator.translate(foreign("aa"), source="aa", to="en")
+    right = sum(word in line.split() for line, meant in zip(found, SENTENCES, strict=True) for word in meant.split())
+    assert right > 0.6 * sum(len(sentence.split()) for sentence in SENTENCES)
+
+
+def test_the_package_has_it_at_hand(run, translator):
+    assert evenglot.load(run).translate(foreign("aa")[:3], source="aa") == translator.translate(
+        foreign("aa")[:3], source="aa"
+    )
+
+
+def test_order_and_empty_lines_are_kept_whatever_the_batches(translator, monkeypatch):
+    lines = ["", *foreign("aa"), "   ", ""]
+    whole = translator.translate(lines, source="aa")
+    assert [whole[0], whole[-2], whole[-1]] == ["", "", ""]
+    assert whole[1:-2] == [translator.translate([line], source="aa")[0] for line in lines[1:-2]]
+    monkeypatch.setattr(module, "WINDOW", 5)
+    monkeypatch.setattr(module, "BATCH_PIECES", 40)
+    assert translator.translate(lines, source="aa") == whole
+
+
+def test_a_line_that_is_too_long_is_cut_and_named(translator):
+    warnings = []
+    long = " ".join(foreign("aa") * 20)
+    found = list(translator.stream(["x", long], Direction("aa", "en"), SearchOptions(beam=1), warnings.append))
+    assert len(found) == 2
+    assert len(warnings) == 1
+    assert warnings[0].startswith("line 2: ")
+    assert "cut to 512" in warnings[0]
+
+
+def test_n_best_are_different_and_sorted(translator):
+    (found,) = translator.stream(foreign("bb")[:1], Direction("bb", "en"), SearchOptions(beam=6, n_best=4))
+    assert len({each.text for each in found}) >= 3
+    assert [each.score for each in found] == sorted((each.score for each in found), reverse=True)
+
+
+def test_lengths_are_limited(translator):
+    lines = foreign("aa")
+    short = translator.translate(lines, source="aa", max_length=2)
+    assert max(len(line) for line in short) < max(len(line) for line in translator.translate(lines, source="aa"))
+    assert SearchOptions(max_length=50, max_ratio=1.5).longest([0] * 10) == 15
+    assert SearchOptions(max_length=12, max_ratio=1.5).longest([0] * 10) == 12
+
+
+# --------------------------------------------------------------------------------------------------- directions
+
+
+def directions(*names, of="target"):
+    """Which direction is meant does not depend on the model."""
+
+    class Vocabulary:
+        def piece_to_id(self, piece):
+            known = {d.split("-")[0 if of == "source" else 1] for d in names}
+            return 3 if piece.strip("<>") in known else 1
+
+    found = [Direction(*name.split("-")) for name in names]
+    return Translator(None, Vocabulary(), None, found, 512)
+
+
+def test_what_is_left_out_is_found_if_there_is_only_one():
+    assert directions("aa-en", "bb-en", of="source").direction(source="bb").name == "bb-en"
+    assert directions("en-aa", "en-bb").direction("bb").name == "en-bb"
+    assert directions("aa-en", of="source").direction().name == "aa-en"
+    assert directions("aa-bb", "cc-bb", "bb-aa").direction("bb").tgt == "bb"  # the tag is that of the target
+
+
+@pytest.mark.parametrize(
+    ("names", "to", "source", "message"),
+    [
+        (("aa-en", "bb-en"), "en", None, "say the source language .* it knows aa-en, bb-en"),
+        (("en-aa", "en-bb"), None, "en", "say the target language .* it knows en-aa, en-bb"),
+        (("aa-en", "bb-en"), "de", "aa", "aa-de: the model was not trained .* it knows aa-en, bb-en$"),
+        (("en-aa", "bb-aa", "en-bb"), "bb", "aa", "aa-bb: the model was not trained .* it knows .*; --force"),
+        (("aa-en", "bb-en"), "en", "xx", "xx-en: the model was not trained"),
+    ],
+)
+def test_what_it_does_not_know_is_said(names, to, source, message):
+    with pytest.raises(ValueError, match=message):
+        directions(*names, of="source" if names[0].endswith("en") else "target").direction(to, source)
+
+
+def test_zero_shot_needs_force_and_a_known_tag():
+    translator = directions("aa-en", "en-bb", "bb-en")
+    with pytest.raises(ValueError, match="aa-bb: the model was not trained"):
+        translator.direction("bb", "aa")
+    assert translator.direction("bb", "aa", force=True).name == "aa-bb"
+    with pytest.raises(ValueError, match="no >>xx<< in the vocabulary; the model knows bb, en"):
+        translator.direction("xx", "aa", force=True)
+    one_target = directions("aa-en", "bb-en", of="source")  # its tags name the source, so nothing tells it where to go
+    with pytest.raises(ValueError, match="aa-fr: the model writes en only"):
+        one_target.direction("fr", "aa", force=True)
+
+
+# -------------------------------------------------------------------------------------------------- which model
+
+
+def test_checkpoints_can_be_chosen(run, translator):
+    assert load(run, which="last").translate(foreign("aa")[:2], source="aa")
+    assert load(run, which="260").max_positions == 512
+    with pytest.raises(RunError, match="no checkpoint '7'; there are best, last and"):
+        load(run, which="7")
+
+
+def test_a_folder_that_is_no_run(tmp_path):
+    with pytest.raises(RunError, match="not a run"):
+        load(tmp_path)
+
+
+@pytest.mark.parametrize("engine", ["ctranslate2", "ctranslate2-int8"])
+def test_another_engine_says_the_same_and_is_made_once(run, translator, engine):
+    other = load(run, engine=engine)
+    mine, theirs = (each.translate(foreign("aa"), source="aa") for each in (translator, other))
+    assert sum(a == b for a, b in zip(mine, theirs, strict=True)) >= (24 if engine == "ctranslate2" else 18)
+    (folder,) = (run / "ctranslate2").glob(f"{'int8' if engine.endswith('int8') else 'float32'}-*")
+    made = folder.stat().st_mtime_ns
+    load(run, engine=engine)
+    assert folder.stat().st_mtime_ns == made

@@ -1,0 +1,171 @@
+import gzip
+import json
+import subprocess
+import sys
+
+import pytest
+import zstandard
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from evenglot.balance import create
+from evenglot.config import load_config
+from evenglot.config.data import SPLITS
+from evenglot.corpus.prepare import prepare
+from evenglot.corpus.read import CorpusError
+from evenglot.preview.check import check, most_passes
+from evenglot.progress import Bars
+from tests.corpus.conftest import configure, corpus, sentences
+from tests.corpus.test_prepare import BROKEN, break_corpus
+
+
+def run(*arguments):
+    command = [sys.executable, "-m", "evenglot", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def rewrite(path, change):
+    lines = gzip.decompress(path.read_bytes()).decode().split("\n")
+    path.write_bytes(gzip.compress("\n".join(change(lines)).encode()))
+
+
+def test_the_table_counts_every_problem_and_what_would_be_done_about_it(configure, corpus):
+    leak = next(sentences("en", 1000, 1)).upper()  # stands in the validation set of every direction
+    rewrite(corpus / "train.rus-en.en.gz", lambda lines: [leak, *lines[1:5], "", *lines[6:]])
+    rewrite(corpus / "train.rus-en.rus.gz", lambda lines: [*lines[:7], "latin letters here", *lines[8:]])
+    rows = {row.direction: row for row in check(configure(), Bars()).rows}
+    row = rows["rus-en"]
+    found = {reason: count for reason, count in row.problems.items() if count}
+    assert found == {"leakage": 1, "empty": 1, "wrong_script": 1}
+    assert row.removed == {"invalid_utf8": 0, "empty": 1, "leakage": 1}
+    assert row.kept == 118
+    assert (row.valid, row.test) == (30, 20)
+    assert row.scripts == {"rus": ["CYRILLIC"], "en": ["LATIN"]}
+    assert sum(row.share for row in rows.values()) == pytest.approx(1)
+    assert not any(rows["por-en"].problems.values())
+
+
+def test_passes_follow_the_strategy(configure):
+    def of_galician(*overrides):
+        row = next(row for row in check(configure(*overrides), Bars()).rows if row.direction == "glg-en")
+        return [row.passes, row.most_passes]
+
+    assert of_galician("balance={strategy: proportional}") == pytest.approx([1, 1])
+    assert of_galician("balance={strategy: uniform}") == pytest.approx(
+        [154 / 40, 154 / 40]
+    )  # a third of 460, rounded up
+    assert of_galician("balance={strategy: chi-ibr, max_upsample: 4}") == pytest.approx([1, 4])
+    assert of_galician("balance={strategy: group-dro}") == pytest.approx([1, 1])  # it reweights
+    assert of_galician("balance={strategy: uniform}", "batches.epoch_size=46") == pytest.approx([16 / 40, 16 / 40])
+    assert of_galician("balance={strategy: uniform}", "batches.oversample=released")[0] == pytest.approx(230 / 40)
+    in_tokens = of_galician("balance={strategy: chi-ibr, p_unit: tokens, baseline: later.json}")
+    assert in_tokens[0] == pytest.approx(1, rel=0.1)
+    assert of_galician("data.grouping=target") == pytest.approx([1, 1])  # one group: there is nothing to choose
+
+
+def test_the_most_a_strategy_can_ask_for_is_its_own_bound():
+    sizes = {"a": 50, "b": 950}
+    draw = {"rule": "cycle", "pairs": None}
+    assert most_passes(create("cvar-ibr", sizes, alpha=0.25), "a", draw) == pytest.approx(4)
+    assert most_passes(create("chi-ibr", sizes, max_upsample=9, max_ratio=3), "a", draw) == pytest.approx(3)
+    assert most_passes(create("chi-ibr", sizes, max_passes=20, intervals=10), "a", draw) == pytest.approx(5)  # some day
+    assert most_passes(create("chi-ibr", sizes, max_passes=3, intervals=2), "a", draw) == pytest.approx(3)
+    assert most_passes(create("schedule", sizes, points={0: "data", 9: "uniform"}), "a", draw) == pytest.approx(10)
+    assert most_passes(create("chi-ibr", sizes, preset="released-wmt"), "a", draw) > 3
+    assert most_passes(create("cvar-pd", sizes, alpha=0.25), "a", draw) == pytest.approx(1)  # reweights
+    assert most_passes(create("group-dro", sizes, apply="resample"), "a", draw) is None
+    assert most_passes(create("multidds", sizes), "a", draw) is None
+
+
+def test_held_out_sets_are_counted_as_the_store_will_have_them(configure, corpus):
+    for split in ("valid", "test"):
+        rewrite(corpus / f"{split}.por-en.por.gz", lambda lines: ["", *lines[1:]])
+    row = next(row for row in check(configure(), Bars()).rows if row.direction == "por-en")
+    store = prepare(configure(), Bars())
+    assert (row.valid, row.test) == (len(store.corpus("por-en", "valid_full")), len(store.corpus("por-en", "test")))
+    assert (row.valid, row.test) == (29, 20)
+
+
+def test_warnings_say_what_to_do(configure, corpus):
+    rewrite(corpus / "train.por-en.por.gz", lambda lines: [lines[0]] * 30 + lines[30:])
+    rewrite(corpus / "train.por-en.en.gz", lambda lines: [lines[0]] * 30 + lines[30:])
+    warnings = check(configure("data.test=null", "data.valid=null"), Bars()).warnings
+    assert any(w.startswith("por-en: 10% of the pairs are repeated; consider clean.duplicates: true") for w in warnings)
+    assert any(w.startswith("glg-en: only 40 pairs") and "max_passes" in w for w in warnings)
+    assert any(w.startswith("rus-en: no validation set") for w in warnings)
+    quiet = check(configure("clean.duplicates=true"), Bars()).warnings
+    assert not any("repeated" in w for w in quiet)
+
+
+def test_the_commands_print_tables_or_json(corpus):
+    conf = corpus / "conf.yaml"
+    table = run("check", conf)
+    assert table.returncode == 0, table.stderr
+    assert "por-en" in table.stdout
+    assert not (corpus / "store").exists()  # looking costs nothing
+    rows = json.loads(run("check", conf, "--json").stdout)["rows"]
+    assert [row["direction"] for row in rows] == ["por-en", "rus-en", "glg-en"]
+    prepared = run("prepare", conf, "--set", "vocabulary.size_other=120")
+    assert prepared.returncode == 0, prepared.stderr
+    assert "Store:" in prepared.stdout
+    assert "size_other: 120" in (corpus / "store" / "config.yaml").read_text()
+    assert "data:" in run("example").stdout
+
+
+@pytest.mark.parametrize("kind", BROKEN)
+def test_bad_text_is_one_clear_line_and_exit_code_2(corpus, kind):
+    break_corpus(corpus, kind)
+    for command in ("check", "prepare"):
+        done = run(command, corpus / "conf.yaml")
+        assert done.returncode == 2
+        assert done.stderr.count("\n") == 1, done.stderr
+        assert done.stderr.startswith("evenglot: ")
+        assert "train.glg-en" in done.stderr
+    assert not (corpus / "store").exists()
+
+
+def test_bad_configurations_are_a_line_each_and_exit_code_2(corpus):
+    done = run("prepare", corpus / "conf.yaml", "--set", "clean.emty=true", "--set", "seed=many")
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 2
+    assert "did you mean 'empty'" in done.stderr
+    assert run("prepare", corpus / "nowhere.yaml").returncode == 2
+    too_small = run("prepare", corpus / "conf.yaml", "--set", "vocabulary.size_other=16")
+    assert too_small.returncode == 2
+    assert "vocabulary: 16 pieces cannot hold" in too_small.stderr
+
+
+def refusal(path):
+    """What is said against the text of a configuration; None if it can be read. Any other error is a defect."""
+    try:
+        check(load_config(path), Bars())
+    except CorpusError as error:
+        return str(error)
+    return None
+
+
+@pytest.mark.parametrize("extension", ["gz", "zst", "plain", "tsv"])
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(content=st.one_of(st.binary(max_size=300), st.text(max_size=100).map(str.encode)), split=st.sampled_from(SPLITS))
+def test_whatever_a_file_holds_it_is_read_or_refused_in_a_line(corpus, extension, content, split):
+    folder = corpus / "fuzz"
+    folder.mkdir(exist_ok=True)
+    pattern = {"gz": "{lang}.gz", "zst": "{lang}.zst", "plain": "{lang}", "tsv": "both.tsv"}[extension]
+    files = {}
+    for part in SPLITS:
+        files[part] = f"fuzz/{part}.{pattern}"
+        for language in ("por", "en"):
+            text = "\n".join(sentences(language, 1000 * SPLITS.index(part), 20)).encode()
+            if extension == "tsv":
+                pairs = zip(sentences("por", 0, 20), sentences("en", 0, 20), strict=True)
+                text = "\n".join("\t".join(pair) for pair in pairs).encode()
+            if part == split and language == "por":
+                text = content
+            packed = {"gz": gzip.compress, "zst": zstandard.compress}.get(extension, bytes)(text)
+            if part == split and language == "por" and content[:1] < b"\x40":
+                packed = content  # not even compressed
+            (corpus / files[part].replace("{lang}", language)).write_bytes(packed)
+    patterns = ", ".join(f"{part}: '{path}'" for part, path in files.items())
+    (corpus / "fuzz.yaml").write_text(f"data: {{directions: [por-en], {patterns}}}\n")
+    done = refusal(corpus / "fuzz.yaml")
+    assert done is None or ("\n" not in done and str(folder) in done)

@@ -1,0 +1,134 @@
+import base64
+import hashlib
+import json
+import re
+
+import pytest
+
+from evenglot import yaml12
+from evenglot.reporting.page import LARGEST, embedded, page, write_report
+from evenglot.runs.run import Run
+from tests.reporting.synthetic import comparison, write_run, write_scores
+
+HOSTILE = "</script><b>bold</b><!-- <script> & \u2028 שלום 🙂"
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory):
+    run = write_run(tmp_path_factory.mktemp("runs") / "small", directions=2)
+    write_scores(run)
+    return run
+
+
+@pytest.fixture(scope="module")
+def html(small, tmp_path_factory):
+    return write_report([small], tmp_path_factory.mktemp("page") / "report.html").read_text(encoding="utf-8")
+
+
+def embedded_data(html):
+    found = re.search(r'<script type="application/json" id="data">(.*?)</script>', html, flags=re.DOTALL)
+    return json.loads(found[1])
+
+
+def test_the_page_needs_nothing_from_anywhere(html):
+    assert re.findall(r'(?:src|href|action)\s*=\s*"(?!#|data:,")[^"]*"', html) == []
+    assert "@import" not in html
+    assert not re.search(r"url\(\s*['\"]?(?!#)", page().style)
+    assert page().policy.startswith("default-src 'none'; ")
+
+
+def test_the_policy_allows_just_this_script_and_this_style(html):
+    policy = re.search(r'Content-Security-Policy" content="([^"]*)"', html)[1].replace("&#39;", "'")
+    for kind in ("script", "style"):
+        inside = re.search(rf"<{kind}>(.*?)</{kind}>", html, flags=re.DOTALL)[1]
+        digest = base64.b64encode(hashlib.sha256(inside.encode()).digest()).decode()
+        assert f"{kind}-src 'sha256-{digest}'" in policy
+    assert "unsafe" not in policy
+
+
+def test_the_licence_of_what_is_inside_goes_with_it(html):
+    assert "Copyright (c) 2022 Leon Sorokin" in html
+    assert "The above copyright notice and this permission notice shall be included" in html
+    assert "uPlot (v1.6.32)" in html
+
+
+def test_whatever_a_text_says_it_stays_a_text(tmp_path):
+    run = write_run(tmp_path / "a<b>&c", directions=2)
+    run.config_file.write_text(yaml12.dump({"note": HOSTILE}), encoding="utf-8")
+    html = write_report([run], tmp_path / "page.html").read_text(encoding="utf-8")
+    assert yaml12.parse(embedded_data(html)["runs"][0]["config"])[0] == {"note": HOSTILE}
+    assert html.count("</script>") == 2
+    assert "<b>" not in html
+    assert "a&lt;b&gt;&amp;c · evenglot report</title>" in html
+    assert json.loads(embedded({"x": HOSTILE})) == {"x": HOSTILE}
+
+
+def test_a_reader_without_scripts_gets_the_summary(html):
+    inside = re.search(r"<noscript>(.*?)</noscript>", html, flags=re.DOTALL)[1]
+    assert "12.3 million parameters, balanced by chi-ibr" in inside
+
+
+def test_without_scripts_no_seed_of_a_strategy_is_lost(tmp_path):
+    seeds = [write_run(tmp_path / "erm" / f"seed-{seed}", directions=2) for seed in (1, 2)]
+    html = write_report(seeds, tmp_path / "page.html", names=["erm", "erm"]).read_text(encoding="utf-8")
+    inside = re.search(r"<noscript>(.*?)</noscript>", html, flags=re.DOTALL)[1]
+    assert re.findall("<h2>(.*)</h2>", inside) == ["erm seed-1", "erm seed-2"]
+
+
+def test_several_runs_and_a_comparison(small, tmp_path):
+    other = write_run(tmp_path / "other", directions=3)
+    html = write_report([small, other], tmp_path / "page.html", comparison=comparison()).read_text(encoding="utf-8")
+    data = embedded_data(html)
+    named = write_report([small, other], tmp_path / "named.html", names=["ERM", "chi"]).read_text(encoding="utf-8")
+    assert [run["name"] for run in embedded_data(named)["runs"]] == ["ERM", "chi"]
+    assert [run["name"] for run in data["runs"]] == ["small", "other"]
+    assert data["comparison"]["reference"] == "erm"
+    assert "<title>small, other · evenglot report</title>" in html
+
+
+def test_a_hundred_languages_and_200000_updates_stay_below_a_megabyte(tmp_path):
+    run = write_run(tmp_path / "large", directions=100, updates=200_000, log_every=200)
+    write_scores(run)
+    file = write_report([run, run], tmp_path / "page.html", comparison=comparison(directions=100, strategies=8))
+    data = embedded_data(file.read_text(encoding="utf-8"))
+    assert file.stat().st_size < LARGEST
+    series = data["runs"][0]["series"]["train"]
+    assert (len(series["values"]), series["of"], series["steps"][-1]) == (100, 1000, 200_000)
+    assert len(series["steps"]) >= 60  # still a curve
+
+
+def test_many_long_translations_are_shortened_until_they_fit(small, tmp_path, monkeypatch):
+    def texts(run):
+        sample = {"source": "я" * 900, "reference": "字" * 900, "translation": "<" * 900, "chrf": 1.0}
+        three = {"best": sample, "median": sample, "worst": sample, "looked_at": 9}
+        return {"split": "test", "directions": {f"x{i}-en": three for i in range(200)}}
+
+    monkeypatch.setattr("evenglot.reporting.page_data._samples", texts)
+    file = write_report([small], tmp_path / "page.html")
+    found = embedded_data(file.read_text(encoding="utf-8"))["runs"][0]["samples"]["directions"]
+    assert file.stat().st_size < LARGEST
+    assert len(found) == 200
+    assert 40 < len(found["x0-en"]["best"]["source"]) < 900
+
+
+def test_the_file_is_complete_or_what_it_was(small, tmp_path, monkeypatch):
+    out = tmp_path / "new" / "folder" / "report.html"
+    write_report([small], out)
+    before = out.read_bytes()
+
+    def full_disk(descriptor):
+        raise OSError("no space left on device")
+
+    monkeypatch.setattr("os.fsync", full_disk)
+    with pytest.raises(OSError, match="no space left"):
+        write_report([small], out, comparison=comparison())
+    assert out.read_bytes() == before
+    assert [path.name for path in out.parent.iterdir()] == ["report.html"]
+
+
+def test_mistakes_leave_no_file(tmp_path):
+    with pytest.raises(ValueError, match="name at least one run"):
+        write_report([], tmp_path / "page.html")
+    with pytest.raises(ValueError, match="has no log yet"):
+        write_report([Run(tmp_path / "nothing")], tmp_path / "page.html")
+    assert list(tmp_path.iterdir()) == []

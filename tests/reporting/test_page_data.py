@@ -1,0 +1,370 @@
+import json
+import shutil
+from dataclasses import replace
+
+import pytest
+
+from evenglot import yaml12
+from evenglot.balance.catalogue import STRATEGIES, create
+from evenglot.comparison.tables import verdict
+from evenglot.config import load_config
+from evenglot.corpus.prepared import open_prepared
+from evenglot.reporting.page_data import LOSS_DRIVEN, page_data, rounded, run_data, short_names, thinned, unique_names
+from evenglot.reporting.warnings import mean_shares, warnings
+from evenglot.runs.history import Series, history
+from evenglot.runs.log import read_log
+from evenglot.runs.run import Run
+from tests.reporting.synthetic import comparison, write_run, write_scores
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    run = write_run(tmp_path_factory.mktemp("runs") / "made", directions=3)
+    write_scores(run, off_target=0.2)
+    return run
+
+
+def texts(data, kind):
+    return [warning["text"] for warning in data["warnings"] if warning["kind"] == kind]
+
+
+def events_of(run):
+    return read_log(run.log_file)
+
+
+def rewrite(run, events):
+    run.log_file.write_text("".join(json.dumps(event) + "\n" for event in events))
+
+
+def test_the_table_has_what_the_log_and_the_scores_say(made):
+    data = run_data(made, "made")
+    story = history(events_of(made))
+    assert [row["name"] for row in data["rows"]] == story.names
+    for row in data["rows"]:
+        name = row["name"]
+        assert row["pairs"] == story.pairs[name]
+        assert row["p"] == pytest.approx(story.p[name], rel=1e-3)
+        assert row["passes"] == pytest.approx(story.passes[name], rel=1e-3)
+        assert row["train"] == pytest.approx(story.train_losses.values[name][-1], rel=1e-3)
+        assert row["valid"] == pytest.approx(story.valid_losses.values[name][-1], rel=1e-3)
+    assert sum(row["share"] for row in data["rows"]) == pytest.approx(1, rel=1e-3)
+    assert (data["rows"][0]["bleu"], data["rows"][0]["chrf"], data["rows"][0]["lines"]) == (30, 50, 500)
+    assert data["state"] == "done"
+
+
+def test_the_summary_says_what_was_trained_and_where_it_is_worst(made):
+    data = run_data(made, "made")
+    first, second, third = data["summary"]
+    pairs = [row["pairs"] for row in data["rows"]]
+    assert (
+        f"12.3 million parameters, balanced by chi-ibr, trained in 21 min with 2,000 updates on {sum(pairs):,}" in first
+    )
+    assert f"3 directions, from {pairs[-1]:,} (aco-en) to {pairs[0]:,} (aaa-en)" in first
+    assert "worst direction is aco-en with chrF++ 33.3, 8.3 below the average and 16.7 below the best, aaa-en" in second
+    ratios = {row["name"]: row["share"] / row["p"] for row in data["rows"]}
+    assert f"{max(ratios, key=ratios.get)} was favoured most (shown " in third
+
+
+def test_where_losses_are_weighed_nothing_is_said_to_be_shown_more_often(made, tmp_path):
+    run = Run(shutil.copytree(made.folder, tmp_path / "copy"))
+    run.log_file.write_text(run.log_file.read_text().replace('"rho": 0.1', '"apply": "reweight"'))
+    data = run_data(run, "copy")
+    assert data["reweights"]
+    assert "was favoured most (weighed " in data["summary"][2]
+    assert not any("shown" in sentence for sentence in data["summary"])
+
+
+def test_without_scores_the_summary_goes_by_validation(made, tmp_path):
+    run = Run(shutil.copytree(made.folder, tmp_path / "copy"))
+    (run.folder / "scores.json").unlink()
+    data = run_data(run, "copy")
+    assert "It is not scored yet; its last validation loss is" in data["summary"][1]
+    assert "run `evenglot score`" in texts(data, "scores")[0]
+    assert data["scores"] is None
+
+
+def test_mean_shares_weigh_each_mixture_by_how_long_it_held():
+    mixture = Series((0, 10, 40), {"a": (0.5, 0.2, 0.8), "b": (0.5, 0.8, 0.2)})
+    whole = mean_shares(mixture, since=0, until=50)
+    assert whole["a"] == pytest.approx((10 * 0.5 + 30 * 0.2 + 10 * 0.8) / 50)
+    assert sum(whole.values()) == pytest.approx(1)
+    assert mean_shares(mixture, since=40, until=50)["a"] == pytest.approx(0.8)
+    assert mean_shares(mixture, since=25, until=45)["a"] == pytest.approx((15 * 0.2 + 5 * 0.8) / 20)
+    assert mean_shares(Series((0,), {"a": (1.0,)}), since=0, until=0) == {"a": 1.0}
+    assert mean_shares(Series((), {}), since=0, until=10) == {}
+
+
+def test_a_mixture_holds_until_the_last_update(made):
+    mixture = run_data(made, "made")["series"]["mixture"]
+    assert mixture["steps"][-1] == 2000
+    assert all(values[-1] == values[-2] for values in mixture["values"].values())
+
+
+def test_losses_the_strategy_goes_by_are_shown_if_it_goes_by_any(made, tmp_path):
+    assert "running" in run_data(made, "made")["series"]
+    run = write_run(tmp_path / "plain", baseline=False)
+    plain = run_data(run, "plain")
+    assert ("running" in plain["series"], plain["baseline"]) == (True, {})
+    events = events_of(run)
+    events[0]["strategy"] = "temperature"
+    rewrite(run, events)
+    assert "running" not in run_data(run, "plain")["series"]
+
+
+def test_loss_driven_strategies_are_those_of_the_catalogue():
+    sizes = {"a-en": 9, "b-en": 3}
+    static = {"temperature", "unimax", "schedule"}  # these need options
+    for name in STRATEGIES.keys() - static:
+        assert (create(name, sizes).losses is not None) == (name in LOSS_DRIVEN), name
+    assert not static & set(LOSS_DRIVEN)
+
+
+def test_a_report_tells_nothing_about_the_machine(conf, made, tmp_path):
+    run = Run(shutil.copytree(made.folder, tmp_path / "runs" / "chi"))
+    balance = {"strategy": "chi-ibr", "baseline": str(run.folder.parent / "erm" / "baseline.json")}
+    config = load_config(conf, [f"balance={json.dumps(balance)}"], check_files=False)
+    config.save(run.config_file)
+    events = events_of(run)
+    events[0]["config"] = config.model_dump(mode="json", by_alias=True)
+    rewrite(run, events)
+    data = run_data(run, "chi")
+    assert "baseline erm/baseline.json" in dict(data["facts"])["its options"]
+    shown = yaml12.parse(data["config"])[0]
+    assert (shown["balance"]["baseline"], shown["data"]["train"]) == ("erm/baseline.json", "train.{pair}.{lang}")
+    assert str(tmp_path) not in json.dumps(data)
+    assert str(conf.parent) not in json.dumps(data)
+    run.config_file.write_text("a: [")
+    assert run_data(run, "chi")["config"] == ""
+
+
+def test_versions_are_among_the_details_if_the_log_has_them(made, tmp_path):
+    assert "made with" not in dict(run_data(made, "made")["facts"])
+    run = Run(shutil.copytree(made.folder, tmp_path / "copy"))
+    events = events_of(run)
+    events[0]["versions"] = {"python": "3.12.1", "torch": "2.5.0"}
+    rewrite(run, events)
+    assert dict(run_data(run, "copy")["facts"])["made with"] == "python 3.12.1, torch 2.5.0"
+
+
+def test_warnings_of_training_are_sorted_by_kind(made):
+    data = run_data(made, "made")
+    assert "validation loss 4.000 has risen" in texts(data, "over-fitting")[0]
+    assert len(texts(data, "off-target")) == 3
+    assert "20 % of the translations" in texts(data, "off-target")[0]
+    assert not texts(data, "unfinished")
+
+
+def test_a_direction_that_gets_a_fraction_of_its_share_in_the_end_is_starved(made, tmp_path):
+    run = Run(shutil.copytree(made.folder, tmp_path / "copy"))
+    events = events_of(run)
+    p = {name: facts["p"] for name, facts in events[0]["directions"].items()}
+    last, small = events[0]["updates"], min(p, key=p.get)
+    for event in events:
+        if event["event"] == "interval":
+            late = event["step"] >= last // 2
+            share = {small: p[small] / (6 if late else 1)}
+            rest = {name: p[name] * (1 - share[small]) / (1 - p[small]) for name in p if name != small}
+            event["mixture"] = event["target"] = {**rest, **share}
+    rewrite(run, events)
+    found = [warning for warning in warnings(history(events_of(run)), last, None) if warning.kind == "starved"]
+    assert [small in warning.text and "6 times less" in warning.text for warning in found] == [True]
+
+
+def test_a_corpus_that_was_not_read_once_is_told(made):
+    story = history(events_of(made))
+    names = story.names
+    passes = {names[0]: 0.4, names[1]: 6.0, names[2]: 9.0}
+    neglected = [each for each in warnings(replace(story, passes=passes), 2000, None) if each.kind == "unread"]
+    assert [f"{names[0]}: about 60 % of its" in warning.text for warning in neglected] == [True]
+    evenly = replace(story, passes=dict.fromkeys(names, 0.4))
+    assert not [each for each in warnings(evenly, 2000, None) if each.kind == "unread"]
+
+
+def test_a_run_that_did_not_end_is_told_unless_one_watches(tmp_path):
+    run = write_run(tmp_path / "run", done=False)
+    data = run_data(run, "run")
+    assert data["state"] == "running"
+    assert "still going on, or was killed" in texts(data, "unfinished")[0]
+    assert not texts(run_data(run, "run", live=True), "unfinished")
+    events = [*events_of(run), {"event": "done", "step": 2000, "reason": "stopped", "tokens": 1, "seconds": 1.0}]
+    rewrite(run, events)
+    data = run_data(run, "run")
+    assert (data["state"], "was stopped after 2,000 updates" in texts(data, "unfinished")[0]) == ("stopped", True)
+
+
+def test_a_folder_that_is_no_run_is_told_but_waited_for_when_watching(tmp_path):
+    empty = Run(tmp_path / "empty")
+    with pytest.raises(ValueError, match="empty: has no log yet"):
+        page_data([empty])
+    assert page_data([empty], live=True)["runs"][0]["state"] == "waiting"
+    empty.folder.mkdir()
+    for begun in ("", '{"event": "resu'):
+        empty.log_file.write_text(begun)
+        assert page_data([empty], live=True)["runs"][0]["state"] == "waiting"
+    empty.log_file.write_text("nonsense\n{}\n")
+    broken = page_data([empty], live=True)["runs"][0]
+    assert (broken["state"], "log.jsonl:1" in broken["message"]) == ("broken", True)
+    with pytest.raises(ValueError, match="log.jsonl:1: this line of the log is not JSON"):
+        page_data([empty])
+
+
+def test_scores_that_cannot_be_read_are_told(made, tmp_path):
+    run = Run(shutil.copytree(made.folder, tmp_path / "copy"))
+    (run.folder / "scores.json").write_text("[]")
+    with pytest.raises(ValueError, match="scores.json: cannot be read as scores"):
+        run_data(run, "copy")
+
+
+def test_texts_come_from_the_store_and_a_store_that_is_gone_does_no_harm(conf, made, tmp_path):
+    run = Run(shutil.copytree(made.folder, tmp_path / "copy"))
+    config = load_config(conf, check_files=False)
+    config.save(run.config_file)
+    folder = run.folder / "hypotheses" / "test"
+    folder.mkdir(parents=True)
+    lines = open_prepared(config).text("aa-en", "test", "target")
+    (folder / "aa-en.en").write_text("".join(f"{line}\n" for line in lines))
+    shown = run_data(run, "copy")["samples"]
+    assert shown["split"] == "test"
+    (folder / "aa-en.en").rename(folder / "aa-xx.xx")  # a direction that this store does not have
+    assert "nothing to show of the test set" in run_data(run, "copy")["samples"]["note"]
+    assert shown["directions"]["aa-en"]["best"]["translation"] in lines
+    load_config(conf, [f"store.folder={tmp_path / 'gone'}"], check_files=False).save(run.config_file)
+    (folder / "more.en").write_text("")  # the folder has changed, so nothing is remembered
+    note = run_data(run, "copy")["samples"]["note"]
+    assert "The texts cannot be shown" in note
+    assert str(tmp_path) not in note
+
+
+def test_a_log_that_has_just_begun_is_enough(made, tmp_path):
+    run = Run(shutil.copytree(made.folder, tmp_path / "copy"))
+    (run.folder / "scores.json").unlink()
+    rewrite(run, events_of(run)[:1])
+    data = run_data(run, "copy", live=True)
+    assert (data["state"], data["series"], data["progress"]["step"]) == ("running", {}, 0)
+    assert [row["share"] for row in data["rows"]] == [None, None, None]
+    assert "0 of 2,000 updates into its training" in data["summary"][0]
+
+
+def test_runs_of_the_same_name_are_told_apart(tmp_path):
+    folders = [tmp_path / "erm" / "seed-1", tmp_path / "chi" / "seed-1", tmp_path / "chi" / "seed-2"]
+    assert short_names([Run(folder) for folder in folders]) == ["erm/seed-1", "chi/seed-1", "chi/seed-2"]
+    assert short_names([Run(folders[0])]) == ["seed-1"]
+    assert short_names([Run(folders[0]), Run(folders[0])]) == ["seed-1", "seed-1"]
+
+
+def test_every_run_has_a_name_of_its_own(tmp_path):
+    seeds = [Run(tmp_path / "erm" / f"seed-{seed}") for seed in (1, 2)]
+    other = Run(tmp_path / "chi" / "seed-1")
+    assert unique_names([*seeds, other], ["erm", "erm", "chi"]) == ["erm seed-1", "erm seed-2", "chi"]
+    assert unique_names([seeds[0], other], ["x", "x"]) == ["erm/seed-1", "chi/seed-1"]
+    assert unique_names([seeds[0], seeds[0]]) == ["seed-1", "seed-1 (2)"]
+    assert unique_names([*seeds, other]) == ["erm/seed-1", "erm/seed-2", "chi/seed-1"]
+
+
+def test_thinning_keeps_the_ends_and_the_table(made):
+    data = page_data([made])
+    thin = thinned(data, points=7, characters=50)
+    before, after = data["runs"][0]["series"]["train"], thin["runs"][0]["series"]["train"]
+    assert (len(before["steps"]), len(after["steps"]), after["of"]) == (40, 7, 40)
+    assert (after["steps"][0], after["steps"][-1]) == (before["steps"][0], before["steps"][-1])
+    for name, values in after["values"].items():
+        assert values == [before["values"][name][before["steps"].index(step)] for step in after["steps"]]
+    assert thin["runs"][0]["rows"] == data["runs"][0]["rows"]
+
+
+def test_long_texts_are_cut_and_left_out_at_last(made):
+    sample = {"source": "x" * 99, "reference": "y", "translation": "z", "chrf": 1.0}
+    data = page_data([made])
+    data["runs"][0]["samples"] = {"split": "test", "directions": {"a-b": {"best": sample, "looked_at": 3}}}
+    best = thinned(data, points=9, characters=20)["runs"][0]["samples"]["directions"]["a-b"]["best"]
+    assert best == {**sample, "source": "x" * 19 + "…"}
+    assert "left out" in thinned(data, points=9, characters=0)["runs"][0]["samples"]["note"]
+
+
+def test_numbers_are_short_and_finite():
+    odd = {"a": [1.23456789, float("nan"), float("inf"), None, 123456.0], "b": (3, "x", True)}
+    assert rounded(odd) == {"a": [1.235, None, None, None, 123500.0], "b": [3, "x", True]}
+
+
+def compared(given):
+    return page_data([], comparison=given)["comparison"]
+
+
+def test_a_comparison_becomes_lists_in_the_order_of_its_directions():
+    given = comparison(directions=5, strategies=5)
+    data = compared(given)
+    names = [direction["name"] for direction in data["directions"]]
+    assert names == list(given["directions"])
+    row, source = data["rows"][-1], given["rows"][-1]
+    for key in ("bleu", "loss"):
+        expected = source["difference"][key]["directions"][names[2]]
+        difference, low, high, p_holm, significant = row["difference"][key]["directions"][2]
+        assert [difference, low, high] == pytest.approx([expected["difference"], *expected["interval"]], abs=1e-3)
+        assert (p_holm, significant) == (expected["p_holm"], expected["p_holm"] < 0.05)
+        scores = source["scores"][key]["directions"][names[2]]
+        assert row["scores"][key]["directions"][2] == pytest.approx([scores["mean"], scores["sd"]], abs=1e-3)
+        assert row["difference"][key]["mean"]["clear"] == (expected_sign(source["difference"][key]["mean"]) != 0)
+    assert row["validation"] == pytest.approx([source["validation"][name] for name in names], abs=1e-5)
+    assert data["rows"][1]["validation"][0] is None
+    assert data["rows"][0]["difference"] is None
+
+
+def expected_sign(part):
+    low, high = part["interval"]
+    return (low > 0) - (high < 0)
+
+
+def test_rounding_never_decides_what_is_significant():
+    given = comparison(directions=2, strategies=2)
+    name = next(iter(given["directions"]))
+    found = given["rows"][1]["difference"]["bleu"]
+    for p, significant in ((50 / 1001, 1), (0.04999999, 1), (0.05, 0)):
+        found["directions"][name]["p_holm"] = p
+        assert compared(given)["rows"][1]["difference"]["bleu"]["directions"][0][4] == significant
+    found["mean"] = {"difference": 0.4, "interval": [1e-9, 0.8], "p": 0.04}
+    assert compared(given)["rows"][1]["difference"]["bleu"]["mean"]["clear"] is True
+
+
+def set_means(given, key, values, harmed=()):
+    for row, value in zip(given["rows"][1:], values, strict=True):
+        part = {"difference": value, "interval": [value - 0.2, value + 0.2], "p": 0.01}
+        row["difference"][key] |= {"mean": part, "harmed": list(harmed), "losses": len(harmed)}
+
+
+def test_the_words_are_those_of_compare_whoever_wins():
+    given = comparison(directions=4, strategies=3)
+    set_means(given, "bleu", [-0.9, 0.1], harmed=["aaa-en"])
+    told = compared(given)["summary"]["bleu"]
+    assert told == verdict(given, "bleu")
+    assert "temperature-2 against erm, mean BLEU: worse (−0.90" in told[0]
+    assert "worse in 1 of 4 directions (aaa-en)" in told[0]
+    assert "not clearly different" in told[1]
+
+
+def test_lower_losses_are_better_in_the_words_of_a_comparison():
+    given = comparison(directions=4, strategies=3)
+    set_means(given, "loss", [-0.3, 0.3])
+    first, second, harm = compared(given)["summary"]["loss"]
+    assert "mean loss per character: better" in first
+    assert "mean loss per character: worse" in second
+    assert harm == "No direction is significantly worse."
+
+
+def test_of_many_strategies_only_those_that_differ_get_a_sentence():
+    given = comparison(directions=4, strategies=7)
+    set_means(given, "bleu", [0.1, -0.9, 0.0, 0.7, 0.1, 0.0], harmed=["aaa-en"])
+    worse, better, others, harm = compared(given)["summary"]["bleu"]
+    assert worse.startswith("temperature-5 against erm, mean BLEU: worse")
+    assert better.startswith("chi-ibr against erm, mean BLEU: better")
+    assert others == "4 other strategies are not clearly different from erm on average."
+    assert harm.startswith("Some direction is significantly worse with temperature-2, temperature-5, uniform, chi-ibr")
+    set_means(given, "bleu", [0.1] * 6)
+    assert compared(given)["summary"]["bleu"] == [
+        "No strategy is clearly different from erm on average.",
+        "No direction is significantly worse.",
+    ]
+
+
+def test_a_strategy_alone_is_compared_with_nothing():
+    told = compared(comparison(directions=2, strategies=1))["summary"]["bleu"]
+    assert told == ["There is nothing to compare erm with."]

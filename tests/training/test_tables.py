@@ -1,0 +1,160 @@
+from io import StringIO
+
+import pytest
+from rich.console import Console
+from rich.table import Table
+
+from evenglot.runs.log import Event
+from evenglot.runs.standings import best_validation
+from evenglot.training.tables import end_table, start_summary, start_table
+from evenglot.wording import duration, number, percent
+
+CONFIG: Event = {
+    "event": "config",
+    "step": 0,
+    "directions": {
+        "aze-en": {
+            "pairs": 5946,
+            "target_tokens": 100_000,
+            "p": 0.1,
+            "q": 0.25,
+            "passes_per_interval": 2.5,
+            "total_passes": 50,
+        },
+        "zho_Hans-eng_Latn": {
+            "pairs": 40_000_000,
+            "target_tokens": 1_000_000_000,
+            "p": 0.9,
+            "q": 0.75,
+            "passes_per_interval": 0.833,
+            "total_passes": 16.7,
+        },
+        "bel-en": {"pairs": 7, "target_tokens": 90, "p": 0.00001, "q": 0.004, "passes_per_interval": None},
+    },
+    "strategy": "chi-ibr",
+    "parameters": 5_300_000,
+    "device": "cpu",
+    "precision": "float32",
+    "processes": 2,
+    "threads": 1,
+    "tokens_per_update": 4096,
+    "updates": 20_000,
+    "updates_per_interval": 1000,
+    "seconds_estimated": 10_260,
+}
+
+
+def _lines(shown: Table) -> list[str]:
+    output = StringIO()
+    Console(file=output, width=80).print(shown)
+    return [line.rstrip() for line in output.getvalue().splitlines()]
+
+
+def _rows(shown: Table) -> dict[str, list[str]]:
+    words = [line.split() for line in _lines(shown)]
+    return {line[0]: line[1:] for line in words if line and "-en" in line[0]}
+
+
+def test_the_start_table_has_the_largest_first_and_fits_80_columns() -> None:
+    shown = start_table(CONFIG)
+    rows = _rows(shown)
+    assert list(rows) == ["zho_Hans-eng_Latn", "aze-en", "bel-en"]
+    assert rows["zho_Hans-eng_Latn"] == ["40,000,000", "1,000,000,000", "90.0", "75.0", "0.83", "16.7"]
+    assert rows["aze-en"] == ["5,946", "100,000", "10.0", "25.0", "2.50", "50.0"]
+    assert rows["bel-en"] == ["7", "90", "<0.01", "0.40", "-", "-"]
+    assert "…" not in "".join(_lines(shown))
+
+
+def test_the_summary_tells_what_works_and_how_long() -> None:
+    assert start_summary(CONFIG) == (
+        "chi-ibr, 5.3 million parameters, cpu, float32, 2 processes x 1 thread.\n"
+        "20,000 updates of at most 4,096 tokens, about 1,000 an interval; about 2 h 51 min."
+    )
+    unsure = {**CONFIG, "seconds_estimated": None, "updates_per_interval": None, "parameters": 51_200}
+    assert start_summary(unsure).startswith("chi-ibr, 51,200 parameters")
+    assert start_summary(unsure).endswith("20,000 updates of at most 4,096 tokens.")
+
+
+def _events(chrf: bool) -> list[Event]:
+    names = list(CONFIG["directions"])
+    drawn = {name: 2 * facts["pairs"] for name, facts in CONFIG["directions"].items()}
+    first, last = dict.fromkeys(names, 0.25), dict.fromkeys(names, 0.5)
+
+    def validation(step: int, loss: float, best: bool) -> Event:
+        scores = {"chrf": dict.fromkeys(names, 100.0)} if chrf else {}
+        return {"event": "validation", "step": step, "loss": dict.fromkeys(names, loss), "best": best, **scores}
+
+    return [
+        CONFIG,
+        {"event": "interval", "step": 0, "updates": 10, "pairs": drawn, "mixture": first},
+        {"event": "step", "step": 10, "losses": dict.fromkeys(names, 10.25)},
+        validation(10, 3.5, True),
+        {"event": "interval", "step": 10, "updates": 10, "pairs": drawn, "mixture": last},
+        {"event": "step", "step": 15, "losses": {"aze-en": None, "bel-en": 2.0}},
+        validation(15, 3.75, False),
+        {"event": "done", "step": 15},
+    ]
+
+
+def test_the_end_table_shows_the_best_model_and_what_was_really_read() -> None:
+    rows = _rows(end_table(_events(chrf=False)))
+    assert list(rows) == ["zho_Hans-eng_Latn", "aze-en", "bel-en"]
+    assert rows["aze-en"] == ["5,946", "3.0", "25.0", "50.0", "10.250", "3.500"]  # the second interval was half done
+    assert rows["bel-en"] == ["7", "3.0", "0.40", "50.0", "2.000", "3.500"]
+
+
+def test_the_end_table_has_chrf_if_it_was_measured_and_fits_80_columns() -> None:
+    shown = end_table(_events(chrf=True))
+    assert _rows(shown)["zho_Hans-eng_Latn"][-1] == "100.0"
+    assert "…" not in "".join(_lines(shown))
+    assert any("best model, after 10 updates" in line for line in _lines(shown))
+
+
+def test_a_run_that_was_stopped_before_anything_was_measured_has_a_table_too() -> None:
+    assert _rows(end_table([CONFIG]))["aze-en"] == ["5,946", "0.0", "25.0", "25.0", "-", "-"]
+    assert best_validation([CONFIG]) == {}
+    assert _rows(end_table([])) == {}
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [(0, "0 s"), (45.4, "45 s"), (60, "1 min"), (3570, "1 h 0 min"), (10_260, "2 h 51 min"), (273_600, "3 days 4 h")],
+)
+def test_a_duration_in_words(seconds: float, words: str) -> None:
+    assert duration(seconds) == words
+
+
+def test_cells() -> None:
+    assert [percent(share) for share in (None, 0.0, 0.00001, 0.005, 0.5, 1.0)] == [
+        "-",
+        "0.0",
+        "<0.01",
+        "0.50",
+        "50.0",
+        "100.0",
+    ]
+    assert (number(None), number(1234.567), number(0.5, 1)) == ("-", "1,234.57", "0.5")
+
+
+def test_where_losses_are_weighed_the_tables_do_not_say_shown() -> None:
+    weighing = {**CONFIG, "config": {"balance": {"apply": "reweight"}}}
+    for table in (start_table(weighing), end_table([weighing, *_events(chrf=False)[1:]])):
+        told = " ".join(_lines(table))
+        assert "q: share of the loss" in told
+        assert "shown" not in told
+
+
+def test_the_best_model_may_be_the_average() -> None:
+    *events, done = _events(chrf=False)
+    average: Event = {
+        "event": "average",
+        "step": 15,
+        "steps": [10, 15],
+        "loss": dict.fromkeys(CONFIG["directions"], 3.25),
+    }
+    events += [average, {**done, "best_folder": "checkpoints/average"}]
+    assert best_validation(events) == average
+    assert _rows(end_table(events))["aze-en"][-1] == "3.250"
+    assert any("best model, an average, after 15 updates" in line for line in _lines(end_table(events)))
+    events[-1] = {**done, "best_folder": "checkpoints/step-00000010"}
+    assert best_validation(events)["step"] == 10
