@@ -1,1 +1,1 @@
-"""Raw text -> token ids on disk."""
+"""Raw text -> token ids on disk: read, clean, learn the vocabulary, write the store."""

@@ -1,8 +1,9 @@
-"""Results of long work on disk, each made once: a folder that is complete or absent, and knows what it was made from.
+"""Cached results on disk: folders that are complete or absent, named by a hash of their inputs.
 
-An artefact has a name and a key, the hash of everything it depends on; its folder is called `name.key`. It is built
-under another name and renamed when all is written, so a killed process leaves nothing that looks finished; what it had
-finished is found again by its key. Changing a setting changes the keys of what depends on it, and only that is redone.
+An artefact has a name and a key, the hash of everything it depends on; its folder is called `name.key`. It is written
+under a temporary name and renamed when complete, so an interrupted process leaves nothing that looks finished, and what
+it had finished is found again by its key. Changing a setting changes the keys of the artefacts that depend on it, and
+only those are rebuilt.
 """
 
 from __future__ import annotations
@@ -17,34 +18,34 @@ from typing import Any
 from evenglot.files import checksum, digest, finished_folder, write_json
 
 META = "meta.json"
-FORMAT = 2  # of all files; artefacts of another format are made anew
+FORMAT = 2  # of all files; artefacts in another format are rebuilt
 NAME = re.compile(r".+\.[0-9a-f]{16}((\.replaced)?\.unfinished)?")  # of an artefact's folder
 
 
 class DamagedError(ValueError):
-    """A file of the store is missing or not what was written; the message says which and what to do."""
+    """A file of the store is missing or damaged; the message says which and what to do."""
 
 
 def key_of(*parts: Any) -> str:
-    """A short hash of plain values: whatever an artefact depends on."""
+    """A short hash of plain values: everything an artefact depends on."""
     return digest(json.dumps([FORMAT, *parts], sort_keys=True).encode())
 
 
 def fingerprint(path: Path) -> list[Any]:
-    """Changes when a file does: its name, size and time of change. Not its folder, so that a project can be moved."""
+    """Name, size and modification time of a file, without its folder, so that a project can be moved."""
     status = path.stat()
     return [path.name, status.st_size, status.st_mtime_ns]
 
 
 def make(root: Path, name: str, key: str, build: Callable[[Path], dict[str, Any]]) -> Path:
-    """The folder of an artefact; built now, if it is not there yet.
+    """The folder of an artefact, built now if it does not exist yet.
 
-    `build` writes files into the folder it is given and returns what should be remembered of them (counts, settings).
+    `build` writes files into the folder it is given and returns metadata about them (counts, settings).
     """
     folder = root / f"{name}.{key}"
     if is_intact(folder):
         return folder
-    with finished_folder(folder) as unfinished:  # in place of a damaged one
+    with finished_folder(folder) as unfinished:  # replaces a damaged one
         about = build(unfinished)
         files = {file.name: [file.stat().st_size, checksum(file)] for file in sorted(unfinished.iterdir())}
         write_json(unfinished / META, {"about": about, "files": files})
@@ -52,7 +53,7 @@ def make(root: Path, name: str, key: str, build: Callable[[Path], dict[str, Any]
 
 
 def about(folder: Path) -> dict[str, Any]:
-    """What `build` wanted to be remembered."""
+    """The metadata that `build` returned."""
     return _meta(folder, "about")
 
 
@@ -62,7 +63,7 @@ def contents(folder: Path) -> dict[str, Any]:
 
 
 def seal(folder: Path) -> str:
-    """A checksum of the checksums: changes when any file does."""
+    """A checksum of all checksums."""
     return key_of(contents(folder))
 
 
@@ -75,7 +76,7 @@ def _meta(folder: Path, key: str) -> dict[str, Any]:
 
 
 def verify(folder: Path) -> None:
-    """Raise DamagedError unless every file is there with its size and checksum."""
+    """Raise DamagedError unless every file exists with its recorded size and checksum."""
     try:
         files = json.loads((folder / META).read_text(encoding="utf-8"))["files"]
         for name, (size, crc) in files.items():
@@ -89,7 +90,7 @@ def verify(folder: Path) -> None:
 
 
 def is_intact(folder: Path) -> bool:
-    """Is it there, and as it was written?"""
+    """Does the artefact exist, unchanged since it was written?"""
     try:
         verify(folder)
     except DamagedError:
@@ -98,9 +99,9 @@ def is_intact(folder: Path) -> bool:
 
 
 def remove_others(places: Iterable[Path], wanted: Iterable[Path]) -> None:
-    """Delete the artefacts in these folders but those wanted: what earlier settings and killed processes left.
+    """Delete all artefacts in these folders except those wanted: leftovers of earlier settings or interruptions.
 
-    Only folders that are named like an artefact are touched, and only directly in the places given.
+    Only folders named like an artefact, directly inside the given places, are touched.
     """
     keep = {folder.resolve() for folder in wanted}
     for place in places:

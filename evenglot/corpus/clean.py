@@ -1,7 +1,7 @@
-"""What is wrong with a sentence pair? The rules behind both `evenglot check` (counts) and `evenglot prepare` (filters).
+"""Cleaning rules for sentence pairs, used by `evenglot check` (counts) and `evenglot prepare` (filters).
 
-Every rule is tried on every pair and leaves a flag; which flags remove a pair is the configuration's business. So the
-counts of `check` are the counts of `prepare`, and nothing disappears silently.
+Every rule is applied to every pair and sets a flag. The configuration decides which flags remove a pair, so `check` and
+`prepare` report the same counts, and no pair disappears silently.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from numpy.typing import NDArray
 
 from evenglot.corpus.read import Pair
 
-# In the order in which a pair that breaks several rules is counted.
+# A pair that breaks several rules counts for the first of them.
 REASONS = {
     "invalid_utf8": "a side is not UTF-8",
     "empty": "a side is empty",
     "identical": "source and target are the same text",
     "too_long": "a side has too many words",
-    "ratio": "one side is far longer than usual for the other",
-    "wrong_script": "most letters are not of the language's script",
-    "duplicate": "the pair stood in the corpus before",
-    "leakage": "a side also stands in a validation or test set",
+    "ratio": "unusual length ratio of the sides",
+    "wrong_script": "most letters are not in the language's script",
+    "duplicate": "the pair occurred earlier in the corpus",
+    "leakage": "a side is also in a validation or test set",
 }
 FLAG = {reason: np.uint16(1 << position) for position, reason in enumerate(REASONS)}
 
@@ -37,15 +37,15 @@ Flags = NDArray[np.uint16]
 
 @dataclass(frozen=True)
 class Limits:
-    """Numbers behind the rules; what is flagged, not yet what is removed."""
+    """Thresholds of the rules: what is flagged, not what is removed."""
 
     max_words: int = 250
-    max_ratio: float = 3.0  # of lengths in characters, against the typical ratio of the corpus
+    max_ratio: float = 3.0  # of lengths in characters, relative to the median ratio of the corpus
 
 
 @dataclass(frozen=True)
 class Scan:
-    """A corpus looked through once: the flags of each pair, and how much text there is."""
+    """The result of scanning a corpus: flags of each pair, and the number of characters per side."""
 
     flags: Flags
     characters: tuple[int, int]
@@ -54,15 +54,15 @@ class Scan:
         return len(self.flags)
 
     def count(self, reason: str) -> int:
-        """Pairs that this rule objects to."""
+        """The number of pairs that break this rule."""
         return int(np.count_nonzero(self.flags & FLAG[reason]))
 
     def kept(self, rules: Iterable[str]) -> NDArray[np.bool_]:
-        """Which pairs none of these rules removes?"""
+        """The pairs that break none of these rules."""
         return np.asarray((self.flags & _mask(rules)) == 0)
 
     def removed(self, rules: Iterable[str]) -> dict[str, int]:
-        """How many pairs each of these rules removes; a pair that breaks several counts for the first."""
+        """The number of pairs each rule removes; a pair that breaks several counts for the first."""
         wanted, left = set(rules), self.flags
         counts = {}
         for reason in REASONS:
@@ -84,8 +84,8 @@ def scan(
     scripts: Mapping[str, frozenset[str]],
     limits: Limits,
 ) -> Scan:
-    """Look through a corpus once, in memory of a few bytes a pair."""
-    flags, keys, ratios = array("H"), array("Q"), array("f")  # 14 bytes a pair, where lists would take 80
+    """Scan a corpus once, using a few bytes of memory per pair."""
+    flags, keys, ratios = array("H"), array("Q"), array("f")  # 14 bytes per pair; lists would take 80
     characters = [0, 0]
     source_script, target_script = (scripts.get(language, frozenset()) for language in languages)
     held_source, held_target = (held_out.sentences(language) for language in languages)
@@ -121,7 +121,7 @@ def scan(
 
 
 def repeated(keys: NDArray[np.uint64]) -> NDArray[np.bool_]:
-    """Which values stood in the array before?"""
+    """Which values occurred earlier in the array?"""
     _, first = np.unique(keys, return_index=True)
     again = np.ones(len(keys), dtype=bool)
     again[first] = False
@@ -129,7 +129,7 @@ def repeated(keys: NDArray[np.uint64]) -> NDArray[np.bool_]:
 
 
 def unusual(ratios: NDArray[np.float32], limit: float) -> NDArray[np.bool_]:
-    """Which length ratios differ from the median by more than the factor `limit`? Languages differ in length."""
+    """Which length ratios differ from the median by more than the factor `limit`?"""
     known = ratios > 0
     if not known.any():
         return known
@@ -141,28 +141,28 @@ def unusual(ratios: NDArray[np.float32], limit: float) -> NDArray[np.bool_]:
 
 
 class HeldOut:
-    """The sentences of all validation and test sets, by language: training must not have seen either side of them."""
+    """The sentences of all validation and test sets, by language, which must not be in the training data."""
 
     def __init__(self) -> None:
         self._keys: dict[str, set[int]] = {}
 
     def add(self, language: str, sentence: str) -> None:
-        """Hold out a sentence; empty ones are no secret."""
+        """Add a sentence; empty ones are ignored."""
         if sentence:
             self._keys.setdefault(language, set()).add(sentence_key(sentence))
 
     def sentences(self, language: str) -> set[int]:
-        """Keys (see `sentence_key`) of what is held out in a language."""
+        """Keys (see `sentence_key`) of the held-out sentences of a language."""
         return self._keys.get(language, set())
 
     def fingerprint(self) -> str:
-        """Changes whenever any held-out sentence does."""
+        """A hash of all held-out sentences."""
         content = "".join(f"{language}{sorted(keys)}" for language, keys in sorted(self._keys.items()))
         return blake2b(content.encode(), digest_size=16).hexdigest()
 
 
 def sentence_key(sentence: str) -> int:
-    """64 bits that are the same for sentences that differ only in case, white space and the encoding of characters."""
+    """A 64-bit key that ignores case, white space and Unicode normalisation."""
     if not sentence.isascii():
         sentence = unicodedata.normalize("NFKC", sentence)  # as SentencePiece does
     return _hash(" ".join(sentence.casefold().split()))
@@ -177,7 +177,7 @@ def _hash(text: str) -> int:
 
 @cache
 def script_of(character: str) -> str | None:
-    """The script of a letter, as Unicode's name of it says: LATIN, CYRILLIC, ...; None for anything but letters."""
+    """The script of a letter by its Unicode name (LATIN, CYRILLIC, ...); None for anything but letters."""
     if not character.isalpha():
         return None
     script = unicodedata.name(character, "UNKNOWN").split()[0].split("-")[0]
@@ -185,7 +185,7 @@ def script_of(character: str) -> str | None:
 
 
 def main_scripts(sentences: Iterable[str], share: float = 0.2) -> frozenset[str]:
-    """The scripts that a language is written in: those of at least this share of the letters of a sample."""
+    """The scripts of a language: those of at least this share of the letters in a sample."""
     letters = Counter(script_of(character) for sentence in sentences for character in sentence)
     letters.pop(None, None)
     total = letters.total()
@@ -193,7 +193,7 @@ def main_scripts(sentences: Iterable[str], share: float = 0.2) -> frozenset[str]
 
 
 def is_foreign(sentence: str, scripts: frozenset[str]) -> bool:
-    """Are most of the different letters of this sentence in none of these scripts? Never, if none are known."""
+    """Are most distinct letters of this sentence outside these scripts? False if no scripts are known."""
     if not scripts or (sentence.isascii() and "LATIN" in scripts):
         return False
     found = [script for script in map(script_of, set(sentence)) if script is not None]

@@ -15,7 +15,7 @@ class StoreError(ValueError):
 
 
 def open_prepared(config: Config, verify: bool = True) -> Store:
-    """The store of a configuration; it must have been made for the same directions."""
+    """The store of a configuration; StoreError if it was made for other directions or settings."""
     store = open_store(Path(config.store.folder), verify)
     wanted = sorted(direction.name for direction in config.data.directions)
     if sorted(store.directions) != wanted:
@@ -37,7 +37,7 @@ def open_prepared(config: Config, verify: bool = True) -> Store:
 
 
 def refuse_other_text(config: Config, store: Store) -> None:
-    """Training must see what the configuration says, not what an earlier one said."""
+    """Refuse a store whose text was selected by other settings than the configuration's."""
     made = load_config(store.folder / CONFIG, check_files=False)
     keys = {"data": {"invalid_utf8", "tsv_columns"}, "store": {"valid_cap", "seed"}}
     changed = differences(made.model_dump(include=keys), config.model_dump(include=keys))
@@ -46,7 +46,7 @@ def refuse_other_text(config: Config, store: Store) -> None:
 
 
 def other_paths(config: Config, store: Store) -> list[str]:
-    """Splits whose text the configuration has elsewhere than the store was made from: moved, or another."""
+    """Splits whose paths differ from those the store was made from: the text was moved or replaced."""
     made = load_config(store.folder / CONFIG, check_files=False)
     return [
         f"data.{split}"

@@ -1,7 +1,7 @@
 """Line-exact readers of parallel text: plain, .gz or .zst, two files side by side or columns of a TSV.
 
 Only "\\n" ends a line. Python's text mode would also break lines at U+2028, form feeds and lone carriage returns, which
-real corpora contain, and then source and target no longer belong together.
+real corpora contain, and source and target would no longer be aligned.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ from typing import BinaryIO, cast
 from evenglot.text_file import TextFile
 
 CHUNK = 1 << 20
-LONGEST_LINE = 1 << 20  # bytes; text has no such sentences, binary files and lost line ends do
-ZSTD_CHUNK = 1 << 11  # a chunk can become 30,000 times as long
+LONGEST_LINE = 1 << 20  # bytes; real sentences are shorter, binary files and lost line ends are not
+ZSTD_CHUNK = 1 << 11  # a chunk can expand 30,000 times
 BOM = b"\xef\xbb\xbf"
 
 Pair = tuple[str, str]
-Advance = Callable[[int], object]  # told how many bytes were read
+Advance = Callable[[int], object]  # called with the number of bytes read
 
 
 class CorpusError(ValueError):
-    """Something about a text file that its owner must decide: the message says where and what."""
+    """A problem with a text file; the message says where, what and how to fix it."""
 
 
 def read_chunks(path: Path, on_read: Advance | None = None) -> Iterator[bytes]:
-    """The content of a file in pieces, decompressed by its extension; `on_read` hears of the bytes taken from disk."""
+    """The content of a file in chunks, decompressed by extension; `on_read` is called with the bytes read from disk."""
     with path.open("rb") as raw:
         file = cast(BinaryIO, raw if on_read is None else _Counted(raw, on_read))
         if path.suffix == ".gz":
@@ -41,7 +41,7 @@ def read_chunks(path: Path, on_read: Advance | None = None) -> Iterator[bytes]:
 
 
 def _unpack_zstd(file: BinaryIO) -> Iterator[bytes]:
-    """Frame by frame, because zstandard's own stream takes a file that is cut off for one that ends."""
+    """Decompress frame by frame, because zstandard's own stream reader does not detect truncated files."""
     import zstandard
 
     frame, in_frame = zstandard.ZstdDecompressor().decompressobj(), False
@@ -59,7 +59,7 @@ def _unpack_zstd(file: BinaryIO) -> Iterator[bytes]:
 
 
 class _Counted:
-    """A file that tells how much was read, for progress bars: compressed files do not know their lines."""
+    """A file that reports the bytes read, for progress bars of compressed files."""
 
     def __init__(self, file: BinaryIO, on_read: Advance) -> None:
         self._file, self._on_read = file, on_read
@@ -71,7 +71,7 @@ class _Counted:
 
 
 def read_lines(path: Path, on_read: Advance | None = None) -> Iterator[bytes]:
-    """The lines of a file without their "\\n", as bytes. A last line needs no "\\n"; a byte order mark is not text."""
+    """The lines of a file as bytes, without "\\n" and byte order mark. The last line needs no "\\n"."""
     number = 0
     rest = b""
     try:
@@ -85,7 +85,7 @@ def read_lines(path: Path, on_read: Advance | None = None) -> Iterator[bytes]:
     except FileNotFoundError as error:
         raise CorpusError(f"{path}: no such file") from error
     except (OSError, EOFError, zlib.error) as error:  # gzip's own errors are OSErrors
-        raise CorpusError(f"{path}:{number + 1}: cannot read on: {_reason(error)}") from error
+        raise CorpusError(f"{path}:{number + 1}: cannot be read: {_reason(error)}") from error
     rest = rest if number else rest.removeprefix(BOM)
     if rest:
         yield rest
@@ -93,13 +93,13 @@ def read_lines(path: Path, on_read: Advance | None = None) -> Iterator[bytes]:
 
 def _not_endless(line: bytes, path: Path, number: int) -> bytes:
     if len(line) > LONGEST_LINE:
-        raise CorpusError(f"{path}:{number}: a line of more than {LONGEST_LINE:,} bytes; is this text?")
+        raise CorpusError(f"{path}:{number}: a line of more than {LONGEST_LINE:,} bytes; is this a text file?")
     return line
 
 
 def _reason(error: BaseException) -> str:
     if isinstance(error, EOFError):
-        return "the compressed file is cut off"
+        return "the compressed file is truncated"
     if isinstance(error, OSError) and error.strerror:
         return error.strerror.lower()
     return str(error).lower()
@@ -120,14 +120,14 @@ def read_column(file: TextFile, on_read: Advance | None = None) -> Iterator[byte
     for number, line in enumerate(lines, first):
         cells = line.split(b"\t")
         if len(cells) <= column:
-            raise CorpusError(f"{file.path}:{number}: {len(cells)} columns, but column {column + 1} is wanted")
+            raise CorpusError(f"{file.path}:{number}: {len(cells)} columns, but column {column + 1} is needed")
         yield cells[column]
 
 
 def read_pairs(source: TextFile, target: TextFile, on_read: Advance | None = None) -> Iterator[Pair | None]:
-    """Sentence pairs, white space at their ends removed; None where a line is not UTF-8 (see `reject_invalid`).
+    """Sentence pairs, stripped; None where a line is not UTF-8 (see `reject_invalid`).
 
-    Files of unequal length are refused, with both counts.
+    Files of unequal length are an error that gives both counts.
     """
     end = object()
     sources, targets = read_column(source, on_read), read_column(target, on_read)
@@ -144,13 +144,11 @@ def read_pairs(source: TextFile, target: TextFile, on_read: Advance | None = Non
     if left is not end or right is not end:
         longer = number + 1 + sum(1 for _ in (sources if right is end else targets))
         counts = (longer, number) if right is end else (number, longer)
-        raise CorpusError(
-            f"{source.path} has {counts[0]:,} lines, {target.path} has {counts[1]:,}: they cannot be parallel"
-        )
+        raise CorpusError(f"{source.path} has {counts[0]:,} lines, {target.path} has {counts[1]:,}: not parallel")
 
 
 def reject_invalid(pairs: Iterator[Pair | None], source: TextFile, target: TextFile, advice: str) -> Iterator[Pair]:
-    """The pairs, or an error at the first line that is not UTF-8, naming its file and line, and what to do."""
+    """The pairs, or an error that names file and line of the first one that is not UTF-8, with this advice."""
     for number, pair in enumerate(pairs, 1):
         if pair is None:
             raise CorpusError(f"{_first_invalid(number, source, target)}; {advice}")
@@ -158,7 +156,7 @@ def reject_invalid(pairs: Iterator[Pair | None], source: TextFile, target: TextF
 
 
 def _first_invalid(number: int, source: TextFile, target: TextFile) -> str:
-    """Which of the two files is at fault in this line? Read again to see: it happens once, and then we stop."""
+    """Which of the two files has the invalid line? Reads them again, once, before the error is raised."""
     for file in (source, target):
         for at, line in enumerate(read_column(file), 1):
             if at == number:

@@ -1,9 +1,9 @@
 """The store: token ids of every direction and split, memory-mapped, with the vocabularies and a manifest.
 
-store/manifest.json                      what belongs together, written last
+store/manifest.json                      which artefacts belong to the store; written last
 store/vocabulary.KEY/source.model, target.model
 store/train/por-en.KEY/source.ids, source.offsets, target.ids, target.offsets
-store/valid/..., store/valid_full/..., store/test/...     with the raw text beside the ids
+store/valid/..., store/valid_full/..., store/test/...     also with the raw text
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ MANIFEST, CONFIG = "manifest.json", "config.yaml"
 
 
 class SequenceWriter:
-    """Appends sentences of ids to two files; in memory it keeps their lengths only."""
+    """Appends sentences of ids to two files; only their lengths are kept in memory."""
 
     def __init__(self, folder: Path, side: str, dtype: type[np.unsignedinteger[Any]]) -> None:
         self._ids = (folder / f"{side}.ids").open("wb")
@@ -41,10 +41,10 @@ class SequenceWriter:
         """Write these sentences."""
         self._lengths.append(np.array([len(sentence) for sentence in sentences], dtype=np.int64))
         pieces = np.array([piece for sentence in sentences for piece in sentence], dtype=self._dtype)
-        self._ids.write(pieces.tobytes())  # not `tofile`, which does not notice when the disk is full
+        self._ids.write(pieces.tobytes())  # not `tofile`, which does not report a full disk
 
     def close(self) -> int:
-        """Write the offsets; how many ids in all?"""
+        """Write the offsets; return the total number of ids."""
         self._ids.close()
         offsets = np.cumsum(np.concatenate(self._lengths))
         self._offsets_path.write_bytes(offsets.tobytes())
@@ -83,29 +83,29 @@ class Store:
 
     @property
     def artefacts(self) -> list[Path]:
-        """The folders of everything that belongs to it."""
+        """The folders of all its artefacts."""
         return [self.folder / name for name in self.manifest["artefacts"]]
 
     @property
     def warnings(self) -> list[str]:
-        """Languages that the vocabulary serves badly, and vocabularies that are much smaller than was asked for."""
+        """Poorly covered languages, and vocabularies much smaller than requested."""
         vocabulary = self.manifest["vocabulary"]
         starved = [language for language, row in vocabulary["coverage"].items() if Coverage(**row).starved]
         small = [side for side in SIDES if vocabulary["pieces"][side] < 0.9 * vocabulary["asked"][side]]
         return [
             *(
-                f"{side} vocabulary: {vocabulary['pieces'][side]:,} pieces, as the text offers no more; "
-                f"{vocabulary['asked'][side]:,} were asked for"
+                f"{side} vocabulary: {vocabulary['pieces'][side]:,} subwords instead of the requested "
+                f"{vocabulary['asked'][side]:,}: the text yields no more"
                 for side in small
             ),
             *(
-                f"{language}: the vocabulary knows too little of it; more pieces, a larger sample or tau would help"
+                f"{language}: poorly covered by the vocabulary; use more subwords, a larger sample or a larger tau"
                 for language in starved
             ),
         ]
 
     def splits(self, direction: str) -> tuple[str, ...]:
-        """Which splits does a direction have?"""
+        """The splits of a direction."""
         return tuple(self.manifest["directions"][direction])
 
     def corpus(self, direction: str, split: str) -> ParallelSequences:
@@ -115,7 +115,7 @@ class Store:
         return ParallelSequences(source, target)
 
     def text(self, direction: str, split: str, side: str) -> list[str]:
-        """The raw sentences of one side of a validation or test set, as they were before segmentation."""
+        """The raw sentences of one side of a validation or test set."""
         file = self._artefact(direction, split) / f"{side}.txt"
         return file.read_bytes().decode("utf-8").split("\n")[:-1]
 
@@ -124,12 +124,12 @@ class Store:
         return sentencepiece.SentencePieceProcessor(model_file=str(self.vocabulary_file(side)))
 
     def vocabulary_file(self, side: str) -> Path:
-        """Where that model is."""
+        """The file of that model."""
         return self.folder / str(self.manifest["vocabulary"]["artefact"]) / f"{side}.model"
 
     @property
     def fingerprint(self) -> str:
-        """Of the content: a store that was made anew from the same text is the same, on another machine too."""
+        """A hash of the content: equal for stores made from the same text with the same settings, on any machine."""
         vocabulary = self.manifest["vocabulary"]
         corpora = {
             direction: {split: artefacts.contents(self._artefact(direction, split)) for split in self.splits(direction)}
@@ -142,25 +142,25 @@ class Store:
 
 
 def config_key(root: Path) -> str | None:
-    """A hash of what config.yaml says of the text and of its preparation; None if there is no such file."""
+    """A hash of the sections of config.yaml that describe the text and its preparation; None without such a file."""
     try:
         content, _ = yaml12.parse((root / CONFIG).read_text(encoding="utf-8"))
         parts = {name: dict(content[name]) for name in ("data", "clean", "vocabulary", "store")}
     except (OSError, ValueError, KeyError, TypeError):
         return None
-    for key in ("folder", "threads"):  # where it stands, and how many made it, does not matter
+    for key in ("folder", "threads"):  # location and number of threads do not matter
         parts["store"].pop(key, None)
     return key_of(parts)
 
 
 def write_manifest(root: Path, content: dict[str, Any]) -> None:
-    """Write the manifest with a checksum of itself: from then on the store is finished."""
+    """Write the manifest, with a checksum of itself; this completes the store."""
     content = {**content, "checksums": {name: artefacts.seal(root / name) for name in content["artefacts"]}}
     write_json(root / MANIFEST, {**content, "checksum": key_of(content)})
 
 
 def open_store(folder: Path, verify: bool = True) -> Store:
-    """Open a store for reading; what is missing, damaged or half-written is said, not used."""
+    """Open a store for reading; DamagedError if it is incomplete or damaged."""
     root = Path(folder)
     if not (root / MANIFEST).exists():
         raise DamagedError(f"{root}: not a finished store (no {MANIFEST}); run `evenglot prepare`")
@@ -170,15 +170,15 @@ def open_store(folder: Path, verify: bool = True) -> Store:
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise DamagedError(f"{root / MANIFEST}: damaged; run `evenglot prepare` again") from error
     if not intact:
-        raise DamagedError(f"{root / MANIFEST}: damaged, or of another version; run `evenglot prepare` again")
+        raise DamagedError(f"{root / MANIFEST}: damaged, or from another version; run `evenglot prepare` again")
     store = Store(root, content)
-    if "config" in content and content["config"] != config_key(root):  # older stores do not say
-        raise DamagedError(f"{root / CONFIG}: not what this store was made with; run `evenglot prepare` again")
+    if "config" in content and content["config"] != config_key(root):  # older stores have no such entry
+        raise DamagedError(f"{root / CONFIG}: does not match this store; run `evenglot prepare` again")
     for artefact in store.artefacts:
         if verify:
             artefacts.verify(artefact)
             if artefacts.seal(artefact) != content["checksums"][str(artefact.relative_to(root))]:
-                raise DamagedError(f"{artefact}: not what belongs to this store; run `evenglot prepare` again")
+                raise DamagedError(f"{artefact}: does not belong to this store; run `evenglot prepare` again")
         elif not artefact.exists():
             raise DamagedError(f"{artefact}: missing; run `evenglot prepare` again")
     return store

@@ -1,4 +1,4 @@
-"""Look through the text that a configuration names: the parts that `evenglot check` and `evenglot prepare` share."""
+"""Scan the text that a configuration names: shared by `evenglot check` and `evenglot prepare`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from evenglot.progress import Bars
 from evenglot.text_file import TextFile
 
 HELD_OUT_SPLITS: tuple[Split, ...] = ("valid", "test")
-SCRIPT_SAMPLE = 1000  # pairs of each corpus that show in which script a language is written
+SCRIPT_SAMPLE = 1000  # pairs of each corpus from which the scripts of a language are determined
 
 Files = tuple[TextFile, TextFile]
 Mask = NDArray[np.bool_]
@@ -28,10 +28,10 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, eq=False)
 class Surroundings:
-    """What must be known before training text can be judged: the held-out sentences, and scripts by language."""
+    """Context for judging training text: the held-out sentences, and the scripts of each language."""
 
     held_out: HeldOut
-    usable: dict[tuple[str, str], Mask]  # which pairs of a direction and held-out split are readable and not empty
+    usable: dict[tuple[str, str], Mask]  # by direction and split: pairs that are readable and not empty
     scripts: dict[str, frozenset[str]]
 
 
@@ -51,7 +51,7 @@ def read_surroundings(config: Config) -> Surroundings:
                     held_out.add(direction.src, pair[0])
                     held_out.add(direction.tgt, pair[1])
             if not any(good):
-                raise CorpusError(f"{files[0].path}: empty; leave `{split}` out of the configuration if there is none")
+                raise CorpusError(f"{files[0].path}: empty; remove `{split}` from the configuration if there is none")
             usable[direction.name, split] = np.array(good)
         for pair in islice(pairs_of(config, training_files(config, direction), "train"), SCRIPT_SAMPLE):
             if pair is not None:
@@ -62,14 +62,14 @@ def read_surroundings(config: Config) -> Surroundings:
 
 
 def scan_training(config: Config, direction: Direction, around: Surroundings, bars: Bars) -> Scan:
-    """Judge every training pair of a direction."""
+    """Apply the cleaning rules to every training pair of a direction."""
     files = training_files(config, direction)
     with bars.task(f"reading {direction.name}", size_on_disk(files)) as advance:
         pairs = pairs_of(config, files, "train", advance)
         languages = (direction.src, direction.tgt)
         result = scan(pairs, languages, around.held_out, around.scripts, limits_of(config))
     if len(result) == 0:
-        raise CorpusError(f"{files[0].path}: empty; there is nothing to train {direction.name} on")
+        raise CorpusError(f"{files[0].path}: empty; no training data for {direction.name}")
     return result
 
 
@@ -81,13 +81,13 @@ def training_files(config: Config, direction: Direction) -> Files:
 
 
 def limits_of(config: Config) -> Limits:
-    """The numbers behind the rules: those configured, and for rules that are off, those `check` reports by."""
+    """Thresholds of the rules: as configured, or, for disabled rules, the defaults that `check` counts with."""
     default = Limits()
     return Limits(config.clean.max_words or default.max_words, config.clean.max_ratio or default.max_ratio)
 
 
 def rules_of(config: Config) -> list[str]:
-    """Which rules remove training pairs? What is not UTF-8 cannot be kept."""
+    """The rules that remove training pairs. Text that is not UTF-8 is always removed."""
     clean = config.clean
     wanted = {
         "invalid_utf8": True,
@@ -105,26 +105,26 @@ def rules_of(config: Config) -> list[str]:
 def pairs_of(config: Config, files: Files, split: Split, on_read: Advance | None = None) -> Iterator[Pair | None]:
     """The pairs of a corpus; a line that is not UTF-8 is an error, or None if the configuration says `drop`.
 
-    In a test set it is always an error: whoever compares scores must know that the sets are the same.
+    In a test set it is always an error, because scores are comparable only on identical sets.
     """
     pairs = read_pairs(*files, on_read)
     if split == "test":
-        return reject_invalid(pairs, *files, "convert the file: of a test set nothing is dropped")
+        return reject_invalid(pairs, *files, "convert the file; test sets are never filtered")
     if config.data.invalid_utf8 == "drop":
         return pairs
     return reject_invalid(pairs, *files, "convert the file, or set data.invalid_utf8: drop")
 
 
 def select(items: Iterable[T], chosen: Mask, files: Files) -> Iterator[T]:
-    """Those items whose turn it is; an error if the text is not as long as it was when it was judged."""
+    """The chosen items; an error if the text changed length since it was scanned."""
     try:
         yield from (item for item, wanted in zip(items, chosen.tolist(), strict=True) if wanted)
     except ValueError as error:
         if "zip()" not in str(error):
             raise
-        raise CorpusError(f"{files[0].path}: changed while it was being read; run the command again") from error
+        raise CorpusError(f"{files[0].path}: changed while being read; run the command again") from error
 
 
 def size_on_disk(files: Files) -> int:
-    """Bytes that will be read, for progress bars."""
+    """Bytes to be read, for progress bars."""
     return sum(file.path.stat().st_size for file in files)

@@ -25,7 +25,7 @@ def count(number: int) -> str:
 
 
 def store_table(store: Store) -> Table:
-    """One row a direction: what was written."""
+    """One row per direction: what was written."""
     rows = {}
     for name in sorted(store.directions, key=lambda name: -store.sizes[name]):
         splits = store.manifest["directions"][name]
@@ -43,7 +43,7 @@ def store_table(store: Store) -> Table:
 
 
 def removed_table(store: Store) -> Table | None:
-    """How many pairs were left out of each set, and why; None if all are there."""
+    """Removed pairs per set and reason; None if none were removed."""
     rows = {
         f"{name} {split}": row["removed"]
         for name, splits in store.manifest["directions"].items()
@@ -53,11 +53,11 @@ def removed_table(store: Store) -> Table | None:
     reasons = sorted({reason for row in rows.values() for reason, count in row.items() if count})
     cells = {name: [count(row.get(reason, 0)) for reason in reasons] for name, row in rows.items()}
     headings = [PROBLEMS.get(reason, reason.replace("_", " ")) for reason in reasons]
-    return table("Pairs left out", cells, headings) if rows else None
+    return table("Removed pairs", cells, headings) if rows else None
 
 
 def vocabulary_table(store: Store) -> Table:
-    """How well the vocabularies serve each language."""
+    """Coverage of each language by the vocabularies."""
     rows = {
         language: [
             f"{100 * served['unknown']:.3f}",
@@ -67,5 +67,5 @@ def vocabulary_table(store: Store) -> Table:
         for language, served in store.manifest["vocabulary"]["coverage"].items()
     }
     pieces = store.manifest["vocabulary"]["pieces"]
-    title = f"Vocabularies: {pieces['source']:,} source pieces, {pieces['target']:,} target pieces"
-    return table(title, rows, ["unknown %", "pieces per word", "characters %"])
+    title = f"Vocabularies: {pieces['source']:,} source subwords, {pieces['target']:,} target subwords"
+    return table(title, rows, ["unknown %", "subwords per word", "characters %"])

@@ -1,4 +1,4 @@
-"""SentencePiece vocabularies from a temperature-balanced sample, and how well they serve each language."""
+"""SentencePiece vocabularies, trained on a temperature-balanced sample, and their coverage of each language."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from evenglot.directions import SIDES, Side
 from evenglot.seeding import generator
 from evenglot.symbols import EOS, PAD, UNK
 
-TRAINING_THREADS = 4  # fixed: SentencePiece's sums, and so its pieces, depend on it; machines must not differ
-COVERAGE_SAMPLE = 2000  # sentences of a corpus on which the vocabulary is judged
+TRAINING_THREADS = 4  # fixed, because the learnt vocabulary depends on it
+COVERAGE_SAMPLE = 2000  # sentences of a corpus used to measure coverage
 ENGLISH = frozenset({"en", "eng"})
-MAX_OVERSAMPLING = 1.5  # how much longer than the corpus a resampled text may get (as in the paper's scripts)
+MAX_OVERSAMPLING = 1.5  # maximum length of the sample relative to the corpus (as in the paper's scripts)
 
 
 def train_vocabulary(
@@ -34,10 +34,10 @@ def train_vocabulary(
     model: Literal["unigram", "bpe"] = "unigram",
     character_coverage: float = 1.0,
 ) -> bytes:
-    """A SentencePiece model, as the bytes of its file. Ids: </s> 0, <unk> 1, <pad> 2, then the tags, then pieces.
+    """A SentencePiece model, as the bytes of its file. Ids: </s> 0, <unk> 1, <pad> 2, then tags, then subwords.
 
-    Tags are control symbols: text that happens to contain one is not taken for it. A unigram vocabulary gets smaller
-    than `size` where the text has no more pieces to offer. Sentences of more than 4 KB are not learnt from.
+    Tags are control symbols, so text that contains one is not mistaken for it. A unigram vocabulary is smaller than
+    `size` if the text yields no more subwords. Sentences over 4 KB are skipped.
     """
     file = io.BytesIO()
     try:
@@ -62,33 +62,33 @@ def train_vocabulary(
 
 
 def _explain(message: str, size: int) -> str:
-    """SentencePiece's errors in our words."""
+    """SentencePiece's errors, with advice."""
     if found := re.search(r"value <= (\d+)", message):
-        return f"{size} pieces are more than this text offers; ask for at most {found[1]}"
+        return f"the text yields fewer than {size} subwords; set at most {found[1]}"
     if found := re.search(r"smaller than required_chars. (\d+) vs (\d+)", message):
-        return f"{size} pieces cannot hold the text's {found[2]} characters; ask for more, or lower character_coverage"
+        return f"{size} subwords cannot cover the text's {found[2]} characters; use more, or lower character_coverage"
     return message.split("\n")[0]
 
 
 @dataclass(frozen=True)
 class Coverage:
-    """How well a vocabulary serves a language, measured on a sample of its sentences."""
+    """How well a vocabulary covers a language, measured on a sample of its sentences."""
 
-    unknown: float  # share of pieces that are <unk>
+    unknown: float  # share of tokens that are <unk>
     pieces_per_word: float
-    characters: float  # share of the different characters that the vocabulary knows
-    piece_length: float  # characters in a piece
-    alphabet: int  # different characters
+    characters: float  # share of the distinct characters that are in the vocabulary
+    piece_length: float  # characters per subword
+    alphabet: int  # distinct characters
 
     @property
     def starved(self) -> bool:
-        """Would a person call this bad? Scripts of many characters have short pieces by nature."""
+        """Is the coverage poor? Scripts with many characters naturally have short subwords."""
         spelt_out = self.piece_length < 1.5 and self.alphabet < 300
         return self.unknown > 0.001 or self.characters < 0.95 or spelt_out
 
 
 def coverage(model: sentencepiece.SentencePieceProcessor, sentences: Sequence[str]) -> Coverage:
-    """Unknown rate, pieces per word and characters covered on these sentences."""
+    """Unknown rate, subwords per word and character coverage on these sentences."""
     ids = model.encode(list(sentences))
     pieces = sum(map(len, ids))
     unknown = sum(line.count(UNK) for line in ids)
@@ -106,18 +106,18 @@ def coverage(model: sentencepiece.SentencePieceProcessor, sentences: Sequence[st
 
 
 def piece_characters(model: sentencepiece.SentencePieceProcessor) -> NDArray[np.int64]:
-    """How many characters of text each piece stands for: one for <unk>, none for tags and </s>."""
+    """The number of characters of each subword: one for <unk>, none for tags and </s>."""
     return np.array(
         [1 if i == UNK else 0 if model.is_control(i) else len(model.id_to_piece(i)) for i in range(len(model))]
     )
 
 
-# ---------------------------------------------------------------------------------------------- what to learn from
+# ---------------------------------------------------------------------------------------------- training sample
 
 
 @dataclass(frozen=True, eq=False)
 class Text:
-    """One side of a training corpus: its language, which sentences are kept, and the sentences, to be read again."""
+    """One side of a training corpus: its language, a mask of the kept sentences, and a re-readable iterable."""
 
     language: str
     side: Side
@@ -134,10 +134,10 @@ class Text:
 def learn_vocabularies(
     texts: Sequence[Text], settings: VocabularySettings, tags: Sequence[str]
 ) -> tuple[dict[Side, bytes], dict[str, Any]]:
-    """The models of the source and the target side, and how they serve each language.
+    """The models of the source and the target side, and their coverage of each language.
 
-    Joint: one for both sides, of a sample in which languages are balanced by temperature. Separate: one for the side
-    that all directions share (usually English), of its text as it is, and one for all other languages, balanced.
+    Joint: one model for both sides, from a temperature-balanced sample of all languages. Separate: one model for the
+    side that all directions share (usually English), sampled proportionally, and one for all other languages, balanced.
     """
     if settings.kind == "joint":
         asked = dict.fromkeys(SIDES, settings.size_joint)
@@ -172,7 +172,7 @@ def learn_vocabularies(
 
 
 def _shared_side(texts: Sequence[Text]) -> Side:
-    """The side with one language in all directions; of a single direction, English if it is one of the two."""
+    """The side with one language in all directions; for a single direction, the English side if there is one."""
     languages = {side: {text.language for text in texts if text.side == side} for side in SIDES}
     if len(languages["target"]) > 1 or (len(languages["source"]) == 1 and languages["source"] & ENGLISH):
         return "source"
@@ -187,9 +187,9 @@ def _learn(texts: Sequence[Text], size: int, tau: float, settings: VocabularySet
 
 
 def balanced_sample(texts: Sequence[Text], tau: float, most: int, seed: int) -> list[str]:
-    """At most `most` sentences, languages in proportion to size^(1/tau); the texts of a language by their sizes.
+    """At most `most` sentences, with languages in proportion to size^(1/tau), and texts of a language by size.
 
-    Small languages are repeated, up to the length at which the largest is used up or half as long again as all text.
+    Small languages are repeated, until the largest is exhausted or the sample is 1.5 times as long as the text.
     """
     languages = sorted({text.language for text in texts})
     sizes = {language: sum(len(text) for text in texts if text.language == language) for language in languages}
@@ -202,12 +202,12 @@ def balanced_sample(texts: Sequence[Text], tau: float, most: int, seed: int) -> 
         times = repetitions(len(text), wanted, generator(seed, "vocabulary", number))
         for sentence, count in zip(text, times.tolist(), strict=True):
             sample += [sentence] * count
-    # Shuffled, because long stretches of text that repeat cost SentencePiece time that grows with their square.
+    # Shuffled, because SentencePiece's time is quadratic in the length of repeated stretches of text.
     return [sample[i] for i in generator(seed, "vocabulary").permutation(len(sample))]
 
 
 def repetitions(size: int, wanted: int, random: np.random.Generator) -> NDArray[np.int64]:
-    """How often each of `size` sentences stands in a sample of `wanted`: all equally often, and some once more."""
+    """How often each of `size` sentences is in a sample of `wanted`: all equally often, some once more."""
     whole, rest = divmod(wanted, size)
     times = np.full(size, whole, dtype=np.int64)
     times[random.choice(size, rest, replace=False)] += 1

@@ -75,10 +75,10 @@ class UncertaintySet:
 
 
 class Singleton(UncertaintySet):
-    """{p}: no choice at all. Training on the data as they are (ERM). Divergence: total variation."""
+    """{p}: no choice at all; proportional training (ERM). Divergence: total variation."""
 
     def project(self, v: ArrayLike) -> Vector:
-        """p, the only point there is."""
+        """p, the only point in the set."""
         vector(v, "v", self.p.size)
         return self.p.copy()
 

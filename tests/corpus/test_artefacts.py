@@ -49,7 +49,7 @@ def test_damage_is_noticed_and_mended(tmp_path, damage):
     verify(folder)
     damage(folder)
     assert not is_intact(folder)
-    with pytest.raises(DamagedError, match="run `evenglot prepare` again"):
+    with pytest.raises(DamagedError, match="evenglot prepare"):
         verify(folder)
     make(tmp_path, "corpus", "k1", build("text"))
     verify(folder)

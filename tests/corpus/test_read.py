@@ -56,9 +56,9 @@ def test_a_truncated_or_damaged_file_is_named_with_the_line_reached(tmp_path, ex
     cut, noise = tmp_path / f"cut.{extension}", tmp_path / f"noise.{extension}"
     cut.write_bytes(whole[: len(whole) // 2])
     noise.write_bytes(b"this was never compressed")
-    with pytest.raises(CorpusError, match=rf"cut\.{extension}:\d+: cannot read on"):
+    with pytest.raises(CorpusError, match=rf"cut\.{extension}:\d+: "):
         list(read_lines(cut))
-    with pytest.raises(CorpusError, match=rf"noise\.{extension}:1: cannot read on"):
+    with pytest.raises(CorpusError, match=rf"noise\.{extension}:1: "):
         list(read_lines(noise))
 
 
@@ -68,10 +68,10 @@ def test_missing_files_folders_and_endless_lines_are_refused(tmp_path):
     with pytest.raises(CorpusError, match="is a directory"):
         list(read_lines(tmp_path))
     endless = write(tmp_path, "x.txt", b"short\n" + b"x" * (3 * read.LONGEST_LINE))
-    with pytest.raises(CorpusError, match=r"x\.txt:2: a line of more than 1,048,576 bytes; is this text\?"):
+    with pytest.raises(CorpusError, match=r"x\.txt:2: .*1,048,576 bytes"):
         list(read_lines(endless))
     at_once = write(tmp_path, "y.txt", b"x" * (read.LONGEST_LINE + 1) + b"\nshort\n")
-    with pytest.raises(CorpusError, match=r"y\.txt:1: a line of more than"):
+    with pytest.raises(CorpusError, match=r"y\.txt:1: .*1,048,576 bytes"):
         list(read_lines(at_once))
 
 
@@ -101,7 +101,7 @@ def test_tsv_columns_by_number_or_header(tmp_path):
     assert list(read_pairs(TextFile(path, "pt"), TextFile(path, "en"))) == [('lines"', '"quoted'), ("plain", "are")]
     with pytest.raises(CorpusError, match="no column 'de'; the header has en, pt"):
         list(read_column(TextFile(path, "de")))
-    with pytest.raises(CorpusError, match=r"x\.gz:1: 2 columns, but column 3 is wanted"):
+    with pytest.raises(CorpusError, match=r"x\.gz:1: 2 columns.*column 3"):
         list(read_column(TextFile(path, 2)))
     invalid = write(tmp_path, "y.txt", b"en\tpt\n\xff\tb\n")
     sides = TextFile(invalid, "en"), TextFile(invalid, "pt")

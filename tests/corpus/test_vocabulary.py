@@ -42,9 +42,9 @@ def test_both_kinds_encode_without_loss(model):
 
 
 def test_impossible_sizes_are_refused_in_plain_words():
-    with pytest.raises(CorpusError, match="^vocabulary: 10 pieces cannot hold the text's"):
+    with pytest.raises(CorpusError, match=r"^vocabulary: 10 .*character_coverage"):
         train_vocabulary(sentences("rus", 0, 50), size=10, tags=[])
-    with pytest.raises(CorpusError, match="^vocabulary: 9999 pieces are more than this text offers; ask for at most"):
+    with pytest.raises(CorpusError, match=r"^vocabulary: .*9999.* at most \d+"):
         train_vocabulary(sentences("rus", 0, 50), size=9999, tags=[], model="bpe")
     assert len(load(train_vocabulary(sentences("rus", 0, 50), size=9999, tags=[]))) < 9999
 

@@ -132,7 +132,7 @@ def test_bad_configurations_are_a_line_each_and_exit_code_2(corpus):
     assert run("prepare", corpus / "nowhere.yaml").returncode == 2
     too_small = run("prepare", corpus / "conf.yaml", "--set", "vocabulary.size_other=16")
     assert too_small.returncode == 2
-    assert "vocabulary: 16 pieces cannot hold" in too_small.stderr
+    assert "vocabulary: 16 " in too_small.stderr
 
 
 def refusal(path):
