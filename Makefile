@@ -1,4 +1,4 @@
-# Every target sets up what it needs: `docs` in .venv-docs, without torch; all others in .venv. A second run starts at once.
+# Every target sets up what it needs, once: `docs` in .venv-docs, which has no torch, all others in .venv.
 
 PYTHON ?= python3
 BIN := .venv/bin

@@ -17,10 +17,11 @@ WheelBuilder = pytest.importorskip("hatchling.builders.wheel", reason="in the de
 MOST = 3_000_000  # bytes
 DATA = [
     "evenglot/py.typed",
-    "evenglot/config/example.yaml",
     "evenglot/data/tiny_webui/train.por-en.por.gz",
     "evenglot/recipes/tiny-webui.yaml",
+    "evenglot/reporting/page/page.html",
     "evenglot/reporting/page/uPlot.iife.min.js",
+    "evenglot/serve/page.html",
 ]
 
 
