@@ -1,10 +1,10 @@
-# Both `make demo` and `make test` set everything up by themselves, in .venv; a second run starts at once.
+# Every target sets up what it needs, once: `docs` in .venv-docs, which has no torch, all others in .venv.
 
 PYTHON ?= python3
 BIN := .venv/bin
 PARALLEL := -n auto --maxprocesses 4 --dist loadfile
 
-.PHONY: demo test test-all lint bench clean help
+.PHONY: demo test test-all lint docs bench clean help
 
 help:            ## what can be made
 	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/:.*## */\t/' | expand -t 12
@@ -23,6 +23,10 @@ lint: .venv/ready        ## ruff and mypy --strict
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+# Not --quiet: that silences warnings before --strict counts them.
+docs: .venv-docs/ready   ## set up, then build the documentation site, site/index.html
+	NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs build --strict
+
 bench: .venv/ready       ## benchmarks; the tables go to benchmarks/results/
 	$(BIN)/python -m benchmarks.best_response
 	$(BIN)/python -m benchmarks.pack
@@ -32,8 +36,12 @@ bench: .venv/ready       ## benchmarks; the tables go to benchmarks/results/
 	$(BIN)/python -m benchmarks.threads
 
 clean:           ## forget the environment and all caches
-	rm -rf .venv demo .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-docs site demo .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 .venv/ready: pyproject.toml scripts/setup
 	@PYTHON=$(PYTHON) scripts/setup .venv
+	@touch $@
+
+.venv-docs/ready: pyproject.toml scripts/setup
+	@PYTHON=$(PYTHON) scripts/setup .venv-docs docs
 	@touch $@

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 
-from evenglot.config import Config, load_config
+if TYPE_CHECKING:
+    from evenglot.config import Config
 
 SIZES = {"aa": 600, "bb": 150, "cc": 50}  # training pairs; every language writes English words with letters of its own
 HELD_OUT = 30
@@ -54,6 +56,7 @@ def write_corpora(folder: Path) -> None:
 @pytest.fixture(scope="session")
 def conf(tmp_path_factory) -> Path:
     """A config file whose store is prepared."""
+    from evenglot.config import load_config
     from evenglot.corpus.prepare import prepare
     from evenglot.progress import Bars
 
@@ -68,6 +71,7 @@ def conf(tmp_path_factory) -> Path:
 @pytest.fixture
 def configure(conf):
     """The config of the task with some keys set: configure(balance={...}, train={...}); `balance` is replaced."""
+    from evenglot.config import load_config
 
     def made(balance: dict | None = None, **sections: dict) -> Config:
         overrides = [f"balance={json.dumps(balance)}"] if balance is not None else []
@@ -82,6 +86,7 @@ def configure(conf):
 @pytest.fixture(scope="session")
 def run(conf, tmp_path_factory) -> Path:
     """The folder of a run, long enough for the model to have learnt something."""
+    from evenglot.config import load_config
     from evenglot.training.train import train
 
     folder = tmp_path_factory.mktemp("runs") / "run"
