@@ -143,7 +143,7 @@ def test_the_best_checkpoint_is_best_by_what_was_selected(lopsided, overtrained,
         (done,) = events(folder, "done")
         assert (done["best_step"], done["best_score"]) == (found.step, found.score)
         best[select] = found.step
-    assert best["worst"] < best["pooled"]  # they do not agree on this task
+    assert best["worst"] < best["pooled"] <= 120  # they do not agree on this task
 
 
 def test_patience_ends_a_run_after_so_many_validations_without_a_new_best(lopsided, overtrained, tmp_path):
