@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 
 from evenglot.cli import app
 from tests.documents import ROOT
+from tests.patience import PATIENCE
 from tests.tasks import ALPHABET, CONFIG, WORDS
 
 # What takes longer, or needs a process of its own: run by `make test-all`.
@@ -116,7 +117,7 @@ def in_a_shell(command: str, folder: Path) -> str:
     environment = {**os.environ, "PATH": path, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
     done = subprocess.run(
         ["bash", "-euo", "pipefail", "-c", command],
-        cwd=folder, env=environment, capture_output=True, text=True, timeout=300,
+        cwd=folder, env=environment, capture_output=True, text=True, timeout=PATIENCE,
     )  # fmt: skip
     assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
     return done.stdout

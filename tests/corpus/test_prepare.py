@@ -118,7 +118,7 @@ def test_a_copied_corpus_makes_the_same_store_and_a_changed_one_another(configur
     for file in corpus.glob("*.gz"):
         os.utime(file, (1, 1))  # copying often changes the time, and nothing else
     assert prepare(configure(), Bars()).fingerprint == before
-    assert prepare(configure("vocabulary.size_other=140"), Bars()).fingerprint != before
+    assert prepare(configure("vocabulary.size_other=90"), Bars()).fingerprint != before
     assert prepare(configure("store.valid_cap=10"), Bars()).fingerprint != before
     assert prepare(configure(), Bars()).fingerprint == before
     file = corpus / "test.glg-en.en.gz"
@@ -141,7 +141,7 @@ def test_only_what_changed_is_made_again(configure, corpus):
     more = "\n".join([*sentences("rus", 0, 121), ""]), "\n".join([*sentences("en", 0, 121), ""])
     for language, text in zip(("rus", "en"), more, strict=True):
         (corpus / f"train.rus-en.{language}.gz").write_bytes(gzip.compress(text.encode()))
-    prepare(configure("store.valid_cap=10", "vocabulary.size_other=140"), Bars())
+    prepare(configure("store.valid_cap=10", "vocabulary.size_other=90"), Bars())
     third = files_of(corpus / "store")
     remade = made_again(second, third)
     assert "scan/rus-en" in remade

@@ -1,10 +1,12 @@
 """CTranslate2 says what torch says: random models, trained ones, and a folder that needs nothing of ours."""
 
+import copy
 import dataclasses
 import json
 import shutil
 import subprocess
 import sys
+from collections import Counter
 
 import pytest
 import sacrebleu
@@ -23,7 +25,7 @@ from evenglot.runs.run import Run, RunError
 from evenglot.symbols import EOS, PAD
 from evenglot.training.train import train
 from tests.model.cases import padded, small_model
-from tests.tasks import CONFIG, write_corpora
+from tests.tasks import CONFIG, WORDS, cipher, write_corpora
 
 TO_ENGLISH = CONFIG
 FROM_ENGLISH = CONFIG.replace("{from: [aa, bb, cc], to: en}", "{from: en, to: [aa, bb, cc]}").replace(
@@ -55,7 +57,7 @@ def trained(folder, config):
     write_corpora(folder)
     (folder / "conf.yaml").write_text(config)
     prepare(load_config(folder / "conf.yaml"), Bars())
-    train(load_config(folder / "conf.yaml", ["train.updates=150"], check_files=False), folder / "run")
+    train(load_config(folder / "conf.yaml", ["train.updates=200"], check_files=False), folder / "run")
     return Run(folder / "run")
 
 
@@ -97,16 +99,24 @@ def without_store(run, folder):
 
 
 @pytest.fixture(scope="session", params=["separate", "joint"])
-def random_model(request, to_english, tmp_path_factory):
+def random_model(request, tmp_path_factory):
     """A model with random weights, and the engine made of it."""
     shared = request.param == "joint"
-    source, target = vocabularies(to_english)
-    target = source if shared else target
-    pieces = {"source_pieces": len(source), "target_pieces": len(target), "share_embeddings": shared}
-    model = small_model(seed=4, **pieces)
+    source, target = exact_vocabulary(90), exact_vocabulary(90 if shared else 60)
+    pieces = {"source_pieces": 90, "target_pieces": 90 if shared else 60, "share_embeddings": shared}
+    model = small_model(seed=7, **pieces)
     with torch.no_grad():
         model.target_embedding.weight[EOS] *= 3  # so that some translations end, and some are cut
     return model, engine_of(model, source, target, tmp_path_factory.mktemp("random"))
+
+
+def exact_vocabulary(size):
+    """Of exactly so many subwords, whatever the version of SentencePiece: random weights depend on the size alone."""
+    lines = [f"{word} {word.translate(cipher('aa'))}" for word in WORDS]
+    made = train_vocabulary(lines, size=size, tags=[], model="bpe")  # unigram could learn fewer
+    vocabulary = sentencepiece.SentencePieceProcessor(model_proto=made)
+    assert len(vocabulary) == size
+    return vocabulary
 
 
 def engine_of(model, source, target, folder, quantization=None):
@@ -340,10 +350,10 @@ def test_without_a_store_the_sentences_given_are_compared(to_english, tmp_path):
 
 
 class OtherEngine:
-    """Says one piece for another."""
+    """Exchanges two subwords in what an engine says."""
 
-    def __init__(self, engine, piece, other):
-        self.engine, self.changed = engine, {piece: other}
+    def __init__(self, engine, one, other):
+        self.engine, self.changed = engine, {one: other, other: one}
 
     def translate(self, sources, **options):
         found = self.engine.translate(sources, **options)
@@ -353,24 +363,21 @@ class OtherEngine:
         return dataclasses.replace(hypothesis, pieces=[self.changed.get(piece, piece) for piece in hypothesis.pieces])
 
 
-def test_translations_of_the_same_score_are_ties_and_others_are_not(to_english, tmp_path):
-    source, target = vocabularies(to_english)
-    model = small_model(seed=4, source_pieces=len(source), target_pieces=len(target))
-    with torch.no_grad():
-        model.target_embedding.weight[EOS] *= 4
-    engine = engine_of(model, source, target, tmp_path)
-    sources = random_sources(model, 100)
-    said = [mine[0] for mine in with_torch(model, sources)]
-    ended = [s for s, mine in zip(sources, said, strict=True) if mine.ended and mine.pieces]
-    piece = next(mine.pieces[0] for mine in said if mine.ended and mine.pieces)
+def test_translations_of_the_same_score_are_ties_and_others_are_not(random_model, tmp_path):
+    model, engine = copy.deepcopy(random_model[0]), random_model[1]
+    sources = random_sources(model, 400)
+    said = [(source, best[0].pieces) for source, best in zip(sources, with_torch(model, sources), strict=True)
+            if best[0].ended and best[0].pieces]  # fmt: skip
+    (common, _), *_, (rare, _) = Counter(piece for _, pieces in said for piece in pieces).most_common()
+    ended = [source for source, _ in said]
     assert compare(model, engine, ended).identical == len(ended)
-    other = (piece + 1) if piece + 1 < len(target) else piece - 1
-    assert compare(model, OtherEngine(engine, piece, other), ended).different > 0
-    with torch.no_grad():  # two pieces between which no model could decide
-        model.target_embedding.weight[other] = model.target_embedding.weight[piece]
-    engine = engine_of(model, source, target, tmp_path)
+    assert compare(model, OtherEngine(engine, common, rare), ended).different > 0
+    with torch.no_grad():  # now no model could decide between the two
+        model.target_embedding.weight[rare] = model.target_embedding.weight[common]
+    size = model.shape.source_pieces, model.shape.target_pieces
+    engine = engine_of(model, *map(exact_vocabulary, size), tmp_path)
     tied = [s for s, mine in zip(sources, with_torch(model, sources), strict=True) if mine[0].ended]
-    report = compare(model, OtherEngine(engine, piece, other), tied)
+    report = compare(model, OtherEngine(engine, common, rare), tied)
     assert report.ties > 0
     assert report.different == 0
 

@@ -12,6 +12,7 @@ from evenglot.reporting import watch as module
 from evenglot.reporting.watch import listen, watch
 from evenglot.runs.run import Run
 from tests.reporting.synthetic import watching, write_run, write_scores, write_statistics
+from tests.web import get, post, request
 
 
 @pytest.fixture(scope="module")
@@ -26,18 +27,18 @@ def url(run):
 
 
 def test_the_page_and_its_data(url):
-    page, data = httpx.get(url), httpx.get(f"{url}/data.json")
+    page, data = get(url), get(f"{url}/data.json")
     assert (page.status_code, page.headers["content-type"]) == (200, "text/html; charset=utf-8")
     assert "<title>run · evenglot report</title>" in page.text
     assert (data.status_code, data.headers["content-type"]) == (200, "application/json")
     content = data.json()
     assert (content["live"], content["runs"][0]["state"]) == (True, "running")
-    assert httpx.get(f"{url}/?x=1").status_code == 200
+    assert get(f"{url}/?x=1").status_code == 200
 
 
 def test_browsers_are_told_to_be_strict(url):
     for path in ("/", "/data.json", "/nothing"):
-        headers = httpx.get(url + path).headers
+        headers = get(url + path).headers
         policy = headers["content-security-policy"]
         assert "default-src 'none'; script-src 'sha256-" in policy
         assert "frame-ancestors 'none'" in policy
@@ -47,38 +48,38 @@ def test_browsers_are_told_to_be_strict(url):
 
 
 def test_data_that_did_not_change_are_not_sent_again(url):
-    tag = httpx.get(f"{url}/data.json").headers["etag"]
-    again = httpx.get(f"{url}/data.json", headers={"If-None-Match": tag})
+    tag = get(f"{url}/data.json").headers["etag"]
+    again = get(f"{url}/data.json", headers={"If-None-Match": tag})
     assert (again.status_code, again.content) == (304, b"")
-    assert httpx.get(f"{url}/data.json", headers={"If-None-Match": '"other"'}).status_code == 200
+    assert get(f"{url}/data.json", headers={"If-None-Match": '"other"'}).status_code == 200
 
 
 def test_a_run_is_waited_for_and_then_followed(tmp_path):
     later = Run(tmp_path / "later")
     with watching(later) as url:
-        waiting = httpx.get(f"{url}/data.json").json()["runs"][0]
-        assert (waiting["state"], httpx.get(url).status_code) == ("waiting", 200)
+        waiting = get(f"{url}/data.json").json()["runs"][0]
+        assert (waiting["state"], get(url).status_code) == ("waiting", 200)
         write_run(later.folder, directions=2, done=False)
-        began = httpx.get(f"{url}/data.json").json()["runs"][0]
+        began = get(f"{url}/data.json").json()["runs"][0]
         assert (began["state"], began["scores"], began["progress"]["step"]) == ("running", None, 2000)
         with later.log_file.open("a") as log:
             log.write(
                 json.dumps({"event": "done", "step": 2100, "reason": "updates", "tokens": 1, "seconds": 9.0}) + "\n"
             )
-        done = httpx.get(f"{url}/data.json").json()["runs"][0]
+        done = get(f"{url}/data.json").json()["runs"][0]
         assert (done["state"], done["progress"]["step"]) == ("done", 2100)
         write_scores(later)
-        assert httpx.get(f"{url}/data.json").json()["runs"][0]["scores"]["split"] == "test"
+        assert get(f"{url}/data.json").json()["runs"][0]["scores"]["split"] == "test"
 
 
 def test_a_file_that_cannot_be_read_just_now_is_no_end(tmp_path):
     run = write_run(tmp_path / "run", directions=2)
     with watching(run) as url:
         (run.folder / "scores.json").write_text("{")
-        answer = httpx.get(f"{url}/data.json")
+        answer = get(f"{url}/data.json")
         assert (answer.status_code, "cannot be read as scores" in answer.json()["error"]) == (503, True)
         write_scores(run)
-        assert httpx.get(f"{url}/data.json").status_code == 200
+        assert get(f"{url}/data.json").status_code == 200
 
 
 def test_runs_are_compared_once_all_of_them_are_scored(tmp_path, monkeypatch):
@@ -88,7 +89,7 @@ def test_runs_are_compared_once_all_of_them_are_scored(tmp_path, monkeypatch):
     monkeypatch.setattr(module, "comparison_of", lambda *a, **k: asked.append(1) or comparison_of(*a, **k))
 
     def comparison():
-        return httpx.get(f"{url}/data.json").json()["comparison"]
+        return get(f"{url}/data.json").json()["comparison"]
 
     with watching(*runs) as url:
         write_scores(runs[0])
@@ -118,30 +119,30 @@ def test_errors_are_told_in_one_line_but_not_that_a_browser_has_gone(run, monkey
 
 @pytest.mark.parametrize("host", ["localhost", "LOCALHOST:99", "127.0.0.1:1", "[::1]:5"])
 def test_loopback_goes_by_its_names(url, host):
-    assert httpx.get(f"{url}/data.json", headers={"Host": host}).status_code == 200
+    assert get(f"{url}/data.json", headers={"Host": host}).status_code == 200
 
 
 @pytest.mark.parametrize(
     "host", ["evil.example", "localhost.evil.example", "127.0.0.1.evil.example", "[::1", "", "8.8.8.8"]
 )
 def test_another_name_is_refused(url, host):
-    answer = httpx.get(f"{url}/data.json", headers={"Host": host})
+    answer = get(f"{url}/data.json", headers={"Host": host})
     assert (answer.status_code, list(answer.json())) == (403, ["error"])
 
 
 def test_a_page_from_elsewhere_is_refused(url):
-    assert httpx.get(f"{url}/data.json", headers={"Origin": "http://evil.example"}).status_code == 403
-    assert httpx.get(f"{url}/data.json", headers={"Origin": "null"}).status_code == 403
-    assert httpx.get(f"{url}/data.json", headers={"Origin": url}).status_code == 200
+    assert get(f"{url}/data.json", headers={"Origin": "http://evil.example"}).status_code == 403
+    assert get(f"{url}/data.json", headers={"Origin": "null"}).status_code == 403
+    assert get(f"{url}/data.json", headers={"Origin": url}).status_code == 200
 
 
 def test_it_can_only_be_read(url):
     for method in ("POST", "PUT", "DELETE", "HEAD", "OPTIONS"):
-        answer = httpx.request(method, f"{url}/data.json")
+        answer = request(method, f"{url}/data.json")
         assert (answer.status_code, answer.headers["allow"]) == (405, "GET")
-    assert httpx.post(url, content=b"x" * 100_000).status_code == 405
+    assert post(url, content=b"x" * 100_000).status_code == 405
     for path in ("/nothing", "/log.jsonl", "/../../etc/passwd", "/data.json/"):
-        assert httpx.get(url + path).status_code == 404
+        assert get(url + path).status_code == 404
 
 
 def test_a_taken_port_or_a_strange_one_is_told(run):
@@ -158,7 +159,7 @@ def test_ctrl_c_ends_it(run):
 
     def ask_then_interrupt(url):
         def person():
-            answers.append(httpx.get(url).status_code)
+            answers.append(get(url).status_code)
             os.kill(os.getpid(), signal.SIGINT)
 
         told.append(url)
@@ -175,4 +176,4 @@ def test_ctrl_c_ends_it(run):
     assert said == f"The report is at {url} and refreshes itself (Ctrl-C stops it)"
     assert (answers, end) == ([200], "Stopped.")
     with pytest.raises(httpx.ConnectError):
-        httpx.get(url)
+        get(url)

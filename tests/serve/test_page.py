@@ -6,7 +6,7 @@ import pytest
 
 from evenglot.inference.translate import Translation
 from tests.browser import FITS, Browser, start_browser
-from tests.serve.clients import FOREIGN, SlowTranslator, serving
+from tests.serve.clients import FOREIGN, Held, serving
 
 
 class Translating(Browser):
@@ -71,7 +71,7 @@ def test_the_page_shows_mistakes_and_empty_text(url, browser):
 
 @pytest.mark.slow
 def test_text_is_text_and_reads_in_its_own_direction(model, browser):
-    class Echo(SlowTranslator):
+    class Echo(Held):
         def stream(self, sentences, direction, options, warn):
             return iter([[Translation(text, -1.0)] for text in sentences])
 
@@ -94,7 +94,7 @@ def test_text_is_text_and_reads_in_its_own_direction(model, browser):
 def test_only_directions_of_the_model_can_be_chosen(model, browser):
     several = model.model_copy(update={"directions": ["aa-en", "bb-en", "bb-zh_Hans"]})
     chosen = "[...document.getElementById('to').options].map((each) => each.textContent)"
-    with serving(SlowTranslator(), several) as url:
+    with serving(Held(False), several) as url:
         browser.open(url)
         assert browser.run(chosen) == ["English (en)"]
         browser.run(

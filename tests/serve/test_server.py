@@ -6,14 +6,15 @@ import struct
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 
 import httpx
 import pytest
 
 from evenglot.serve import listen, serve
-from tests.serve.clients import FOREIGN, ask
+from tests.patience import PATIENCE
+from tests.serve.clients import FOREIGN, ask, wait_until, waiting
+from tests.web import get
 
 
 def test_a_taken_port_or_a_strange_one_is_told(run):
@@ -46,7 +47,7 @@ def test_a_client_that_leaves_before_the_answer_ends_nothing(run):
         broken = b"POST /api/translate HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nab"
         with socket.create_connection((host, int(port))) as connection:
             connection.sendall(broken)
-        assert httpx.get(f"{url}/api/health").status_code == 200
+        assert get(f"{url}/api/health").status_code == 200
         process.terminate()
         rest = process.stdout.read()
     assert process.returncode == 0
@@ -56,21 +57,30 @@ def test_a_client_that_leaves_before_the_answer_ends_nothing(run):
 @pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)])
 def test_a_signal_lets_running_requests_finish(run, number):
     program = (
-        "import sys, time; from pathlib import Path; from evenglot.inference.translate import Translator;"
+        "import sys; from pathlib import Path; from evenglot.inference.translate import Translator;"
         "from evenglot.serve import serve; old = Translator.stream;"
-        "Translator.stream = lambda *rest: (time.sleep(1), old(*rest))[1];"
+        "Translator.stream = lambda *rest: (sys.stdin.readline(), old(*rest))[1];"  # waits for the word of the test
         "serve(Path(sys.argv[1]), port=0)"
     )
     command = [sys.executable, "-c", program, str(run)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+    with subprocess.Popen(command, text=True, **pipes) as process:
         url = process.stdout.readline().split(" at ")[1].split()[0]
         answers = []
         thread = threading.Thread(target=lambda: answers.append(ask(url, text=FOREIGN["aa"][0], **{"from": "aa"})))
         thread.start()
-        while httpx.get(f"{url}/api/health").json()["requests"] == 0:
-            time.sleep(0.02)
+        wait_until(lambda: waiting(url) == 1)
         process.send_signal(number)
+        wait_until(lambda: not is_reachable(url))
+        rest, _ = process.communicate("go on\n", timeout=PATIENCE)
         thread.join()
-        rest = process.stdout.read()
     assert answers[0].status_code == 200
     assert (process.returncode, rest) == (0, "Stopped.\n")
+
+
+def is_reachable(url):
+    try:
+        get(url)
+    except httpx.TransportError:
+        return False
+    return True
