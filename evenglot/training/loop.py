@@ -15,7 +15,7 @@ from evenglot.batches.draw import Interval, draw
 from evenglot.batches.load import Batch, Loader, load
 from evenglot.config import Config
 from evenglot.corpus.store import Store
-from evenglot.directions import SIDES, shares_by_direction
+from evenglot.directions import SIDES
 from evenglot.runs import checkpoint
 from evenglot.runs.run import Run, RunError
 from evenglot.symbols import PAD
@@ -105,7 +105,7 @@ class Training:
         """Draw the running interval; a resumed run draws the same again."""
         at, batches = self.at, self.config.batches
         if at.shares is None:
-            at.shares = shares_by_direction(self.balancer.mixture.sample, self.groups, self.store.sizes)
+            at.shares = self.groups.shares(self.balancer.mixture.sample, self.store.sizes)
         options = dict(self.config.draw_options)
         if batches.interval_tokens is not None:
             options["pairs"] = self._pairs_of(batches.interval_tokens, at.shares)
@@ -167,12 +167,10 @@ class Training:
         listens = self.balancer.signal is not None and self.balancer.signal.split == "valid"
         if every is None or listens or at.step % every == 0:
             self._validate()
-        by_group = dict.fromkeys(self.groups.values(), 0)
         for name, pairs in interval.counts.items():
-            by_group[self.groups[name]] += pairs
             at.drawn_before[name] += pairs
         losses = self.balancer.losses  # some strategies forget them as they answer
-        changed = self.balancer.update(by_group)
+        changed = self.balancer.update(self.groups.sum(interval.counts))
         self.record.balance(at, interval, self.balancer, losses, changed)
         at.interval, at.update, at.shares, at.in_interval = at.interval + 1, 0, None, at.in_interval.cleared()
         self._save()
@@ -206,10 +204,8 @@ class Training:
         """Hand the balancer sums and counts by group, in the unit that it wants."""
         signal = self.balancer.signal
         counts = seen.characters if signal is not None and signal.unit == "character" else seen.tokens
-        sums, numbers = (dict.fromkeys(self.groups.values(), 0.0) for _ in range(2))
-        for name, loss, count in zip(self.step.names, seen.losses.tolist(), counts.tolist(), strict=True):
-            sums[self.groups[name]] += loss
-            numbers[self.groups[name]] += count
+        by_direction = (dict(zip(self.step.names, each.tolist(), strict=True)) for each in (seen.losses, counts))
+        sums, numbers = map(self.groups.sum, by_direction)
         self.balancer.observe(sums, numbers, split)
 
     def _probe_gradients(self) -> None:

@@ -38,12 +38,8 @@ def baseline(run: Run, out: Path, signal: Signal, processes: Processes, bars: Ba
     with bars.task(f"losses of {pairs:,} pairs", None) as advance:
         seen = losses_of(step, corpora, config.batches.tokens_per_batch, advance)
     counts = seen.tokens if signal.unit == "token" else seen.characters
-    sums: dict[str, float] = {}
-    numbers: dict[str, float] = {}
-    for name, loss, count in zip(step.names, seen.losses.tolist(), counts.tolist(), strict=True):
-        for key in dict.fromkeys((name, config.data.groups[name])):
-            sums[key] = sums.get(key, 0.0) + loss
-            numbers[key] = numbers.get(key, 0.0) + count
+    by_direction = (dict(zip(step.names, each.tolist(), strict=True)) for each in (seen.losses, counts))
+    sums, numbers = ({**each, **config.data.groups.sum(each)} for each in by_direction)
     losses = mean_losses(sums, numbers)
     if processes.is_first:
         save_baseline(

@@ -9,7 +9,6 @@ from pathlib import Path
 from evenglot.balance.balancer import Signal
 from evenglot.config import BalanceSettings, Config
 from evenglot.corpus.prepared import open_prepared, other_paths, refuse_other_text
-from evenglot.directions import sum_by_group
 from evenglot.files import lock
 from evenglot.progress import Bars
 from evenglot.runs.run import Run, RunError
@@ -48,7 +47,7 @@ def _train(config: Config, balance: BalanceSettings, run: Run, mine: Processes, 
     store = open_prepared(config, verify=mine.is_first)
     refuse_long_sentences(config, store)
     groups = config.data.groups
-    balancer = balance.create(sum_by_group(store.sizes, groups), sum_by_group(store.target_tokens, groups))
+    balancer = balance.create(groups.sum(store.sizes), groups.sum(store.target_tokens))
     refuse_without_validation(balancer, store)
     refuse_other_baseline(balance, balancer.signal, config.train.label_smoothing)
     _check_folder(run, config, resume)
@@ -70,7 +69,7 @@ def _check_folder(run: Run, config: Config, resume: bool) -> None:
 
 def _train_reference(config: Config, mixture: str, run: Run, mine: Processes, resume: bool) -> str:
     """`balance.baseline: auto`: a run on a mixture that stays, and its losses. What is done is not done again."""
-    sizes = dict.fromkeys(config.data.groups.values(), 1e12)  # any will do, to ask what it listens to
+    sizes = dict.fromkeys(config.data.groups.names, 1e12)  # any will do, to ask what it listens to
     signal = config.balance.without_baseline_file().create(sizes, sizes).signal
     bars = Bars()
     plain = reference_config(config, mixture)
