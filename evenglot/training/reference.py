@@ -37,10 +37,9 @@ def baseline(run: Run, out: Path, signal: Signal, processes: Processes, bars: Ba
     pairs = sum(map(len, corpora.values()))
     with bars.task(f"losses of {pairs:,} pairs", None) as advance:
         seen = losses_of(step, corpora, config.batches.tokens_per_batch, advance)
-    counts = seen.tokens if signal.unit == "token" else seen.characters
-    by_direction = (dict(zip(step.names, each.tolist(), strict=True)) for each in (seen.losses, counts))
-    sums, numbers = ({**each, **config.data.groups.sum(each)} for each in by_direction)
-    losses = mean_losses(sums, numbers)
+    by_direction = seen.by_direction(step.names, signal.unit)
+    sums, counts = ({**each, **config.data.groups.sum(each)} for each in by_direction)
+    losses = mean_losses(sums, counts)
     if processes.is_first:
         save_baseline(
             out,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import torch
@@ -24,14 +25,11 @@ from evenglot.training.parallel import Processes
 from evenglot.wording import some
 
 Numbers = NDArray[np.float64]
+LossUnit = Literal["token", "character"]
 
 
 class TrainingError(ValueError):
     """Training cannot go on; the message says where it stands and what to try."""
-
-
-class OutOfMemoryError(TrainingError):
-    """A batch does not fit into memory."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,7 +66,15 @@ class Observed:
         """Loss of a token, whatever its direction."""
         return float(self.losses.sum() / self.tokens.sum())
 
-    def means(self, names: Sequence[str], unit: str = "token") -> dict[str, float | None]:
+    def by_direction(self, names: Sequence[str], unit: LossUnit) -> tuple[dict[str, float], dict[str, float]]:
+        """Summed losses and counts of tokens (or characters) of each direction."""
+        counts = self.tokens if unit == "token" else self.characters
+        return (
+            dict(zip(names, self.losses.tolist(), strict=True)),
+            dict(zip(names, counts.tolist(), strict=True)),
+        )
+
+    def means(self, names: Sequence[str], unit: LossUnit = "token") -> dict[str, float | None]:
         """Loss of a token (or character) of each direction; None where there was none."""
         counts = self.tokens if unit == "token" else self.characters
         return {
