@@ -134,7 +134,7 @@ def plain_update(
     optimizer.zero_grad()
     total = 0.0
     for batch in batches:
-        weights = torch.full((len(batch.group),), 1 / tokens)
+        weights = torch.full((len(batch.direction),), 1 / tokens)
         loss = batch_loss(model, batch, weights, smoothing)
         loss.objective.backward()
         total += float(loss.objective.detach())
@@ -147,7 +147,7 @@ def balanced_update(step: Step, number: int, batches: list[Batch], tokens: int, 
     """As the training loop does it; the seconds that counting and observing take (counted once more, for the clock)."""
     seen, _ = step.train(number, batches, tokens, balancer, {name: name for name in step.names})
     started = perf_counter()
-    step.all_processes(step._observed(batches, [torch.zeros(len(batch.group)) for batch in batches]))
+    step.all_processes(step._observed(batches, [torch.zeros(len(batch.direction)) for batch in batches]))
     sums, counts = (dict(zip(step.names, each.tolist(), strict=True)) for each in (seen.losses, seen.tokens))
     balancer.observe(sums, counts)
     return perf_counter() - started

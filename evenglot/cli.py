@@ -112,13 +112,12 @@ def simulate(
     """A dry run of the strategy on the sizes of the prepared data and losses that are made up; nothing is trained."""
     from evenglot.config import load_config
     from evenglot.corpus.prepared import open_prepared
-    from evenglot.directions import sum_by_group
     from evenglot.preview.dry_run import dry_run
 
     read = load_config(config, overrides or (), check_files=False)
     store = open_prepared(read)
     groups = read.data.groups
-    done = dry_run(read, sum_by_group(store.sizes, groups), sum_by_group(store.target_tokens, groups), intervals)
+    done = dry_run(read, groups.sum(store.sizes), groups.sum(store.target_tokens), intervals)
     console = Console()
     console.print(done.table)
     console.print(

@@ -1,16 +1,19 @@
-"""Translation directions: names, language tags, groups, and the shape that several of them make together."""
+"""Translation directions: names, language tags, groups of directions, one-to-many or many-to-one."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypeVar
 
 Side = Literal["source", "target"]
 SIDES: tuple[Side, ...] = ("source", "target")
 Grouping = Literal["pair", "source", "target", "label"]
 Shape = Literal["one-to-one", "many-to-one", "one-to-many", "many-to-many"]
+
+Number = TypeVar("Number", int, float)
+Value = TypeVar("Value")
 
 CODE = re.compile(r"[A-Za-z]{2,8}(_[A-Za-z0-9]{1,8})*")
 
@@ -88,26 +91,6 @@ def shape(directions: Iterable[Direction]) -> Shape:
     return "one-to-many" if len(sources) == 1 else "many-to-many"
 
 
-def sum_by_group(amounts: Mapping[str, int], groups: Mapping[str, str]) -> dict[str, int]:
-    """What the directions of each group have together."""
-    sums = dict.fromkeys(groups.values(), 0)
-    for name, group in groups.items():
-        sums[group] += amounts[name]
-    return sums
-
-
-def shares_by_direction(
-    shares: Mapping[str, float], groups: Mapping[str, str], sizes: Mapping[str, float]
-) -> dict[str, float]:
-    """The share of each direction, from the shares of their groups: within a group, in proportion to size."""
-    totals: dict[str, float] = {}
-    for name, group in groups.items():
-        totals[group] = totals.get(group, 0) + sizes[name]
-    return {
-        name: shares[group] * sizes[name] / totals[group] if totals[group] else 0.0 for name, group in groups.items()
-    }
-
-
 def group_of(direction: Direction, grouping: Grouping) -> str:
     """The group in which a direction is balanced: itself, its source, its target, or its own label."""
     if grouping == "label":
@@ -115,3 +98,53 @@ def group_of(direction: Direction, grouping: Grouping) -> str:
             raise ValueError(f"{direction.name} has no label to be grouped by")
         return direction.label
     return {"pair": direction.name, "source": direction.src, "target": direction.tgt}[grouping]
+
+
+@dataclass(frozen=True, eq=False)
+class GroupMap(Mapping[str, str]):
+    """The group of each direction, by name, and every conversion between amounts by direction and by group.
+
+    A direction is one source-target pair; a group is a set of directions that shares one weight in the mixture.
+    """
+
+    by_direction: Mapping[str, str]  # in the order of the configuration
+
+    def __getitem__(self, direction: str) -> str:
+        return self.by_direction[direction]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.by_direction)
+
+    def __len__(self) -> int:
+        return len(self.by_direction)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The groups, in the order of their first directions."""
+        return tuple(dict.fromkeys(self.by_direction.values()))
+
+    def members(self, directions: Iterable[str]) -> dict[str, list[str]]:
+        """These directions by group; a group with none of them is left out."""
+        found: dict[str, list[str]] = {}
+        for direction in directions:
+            found.setdefault(self.by_direction[direction], []).append(direction)
+        return found
+
+    def sum(self, amounts: Mapping[str, Number]) -> dict[str, Number]:
+        """By direction -> by group: totals, added up in the order of `amounts`, so that rounding is reproducible."""
+        totals: dict[str, Number] = dict.fromkeys(self.names, 0)
+        for direction, amount in amounts.items():
+            totals[self.by_direction[direction]] += amount
+        return totals
+
+    def spread(self, values: Mapping[str, Value]) -> dict[str, Value]:
+        """By group -> by direction: each direction gets the value of its group."""
+        return {direction: values[group] for direction, group in self.by_direction.items()}
+
+    def shares(self, shares: Mapping[str, float], sizes: Mapping[str, float]) -> dict[str, float]:
+        """By group -> by direction: the share of a group, divided among its directions in proportion to size."""
+        totals = self.sum(sizes)
+        return {
+            direction: shares[group] * sizes[direction] / totals[group] if totals[group] else 0.0
+            for direction, group in self.by_direction.items()
+        }

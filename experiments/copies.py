@@ -40,7 +40,7 @@ def copies_in_batches(store: Store, corpus: str, tau: float, parts: int) -> floa
     found = drawn = 0
     for start, stop in zip(loader.plan.starts, loader.plan.stops, strict=True):
         rows = loader.plan.rows[start:stop]
-        pairs = interval.pair[rows[interval.group[rows] == interval.names.index(corpus)]]
+        pairs = interval.pair[rows[interval.direction[rows] == interval.names.index(corpus)]]
         _, times = np.unique(pairs, return_counts=True)
         found, drawn = found + int(times[times > 1].sum()), drawn + len(pairs)
     return found / drawn

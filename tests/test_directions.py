@@ -4,12 +4,12 @@ from hypothesis import strategies as st
 
 from evenglot.directions import (
     Direction,
+    GroupMap,
     check_code,
     group_of,
     parse,
     shape,
     shared_side,
-    shares_by_direction,
     tag,
     tag_kind,
 )
@@ -78,8 +78,35 @@ def test_groups():
         group_of(parse("por-en"), "label")
 
 
+GROUPS = GroupMap({"por-en": "romance", "tur-en": "turkic", "glg-en": "romance", "none-en": "none"})
+SIZES = {"por-en": 300, "glg-en": 100, "tur-en": 50, "none-en": 0}
+
+
+def test_a_group_map_is_a_mapping_and_knows_the_groups_in_order():
+    assert GROUPS == {"por-en": "romance", "tur-en": "turkic", "glg-en": "romance", "none-en": "none"}
+    assert GROUPS.names == ("romance", "turkic", "none")
+    assert GROUPS.members(["tur-en", "por-en", "glg-en"]) == {"turkic": ["tur-en"], "romance": ["por-en", "glg-en"]}
+
+
+def test_amounts_of_directions_are_added_up_by_group():
+    assert GROUPS.sum(SIZES) == {"romance": 400, "turkic": 50, "none": 0}
+    assert list(GROUPS.sum(SIZES)) == ["romance", "turkic", "none"]
+    with pytest.raises(KeyError):
+        GROUPS.sum({"deu-en": 1})
+
+
+def test_floats_are_added_in_the_order_they_are_given():
+    one_group = GroupMap(dict.fromkeys(["a-en", "b-en", "c-en"], "all"))
+    amounts = {"a-en": 1e16, "b-en": 1.0, "c-en": 1.0}
+    assert one_group.sum(amounts) == {"all": 1e16}
+    assert one_group.sum(dict(reversed(amounts.items()))) == {"all": 1e16 + 2}
+
+
+def test_a_value_of_a_group_is_that_of_each_of_its_directions():
+    losses = {"romance": 1.5, "turkic": None, "none": 2.0}
+    assert GROUPS.spread(losses) == {"por-en": 1.5, "tur-en": None, "glg-en": 1.5, "none-en": 2.0}
+
+
 def test_shares_of_groups_are_divided_among_their_directions_by_size():
-    groups = {"por-en": "romance", "glg-en": "romance", "tur-en": "turkic", "none-en": "none"}
-    sizes = {"por-en": 300, "glg-en": 100, "tur-en": 50, "none-en": 0}
-    shares = shares_by_direction({"romance": 0.4, "turkic": 0.6, "none": 0.0}, groups, sizes)
+    shares = GROUPS.shares({"romance": 0.4, "turkic": 0.6, "none": 0.0}, SIZES)
     assert shares == pytest.approx({"por-en": 0.3, "glg-en": 0.1, "tur-en": 0.6, "none-en": 0.0})

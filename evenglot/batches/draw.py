@@ -19,17 +19,17 @@ EPSILON = 1e-9  # so that a product that is a whole number in exact arithmetic i
 
 Counts = NDArray[np.int64]
 Indices = NDArray[np.int64]
-GroupIds = NDArray[np.int32]
+DirectionIds = NDArray[np.int32]
 Rule = Literal["cycle", "released"]
 Number = TypeVar("Number", int, float)
 
 
 @dataclass(frozen=True, eq=False)
 class Interval:
-    """The pairs of interval `number`, languages mixed, shuffled: row k is pair[k] of the corpus names[group[k]]."""
+    """The pairs of interval `number`, shuffled over all directions: row k is pair[k] of names[direction[k]]."""
 
     names: tuple[str, ...]
-    group: GroupIds
+    direction: DirectionIds
     pair: Indices
     seed: int
     number: int
@@ -40,14 +40,14 @@ class Interval:
     @property
     def counts(self) -> dict[str, int]:
         """How many pairs of each corpus were drawn."""
-        counts = np.bincount(self.group, minlength=len(self.names))
+        counts = np.bincount(self.direction, minlength=len(self.names))
         return dict(zip(self.names, counts.tolist(), strict=True))
 
     def take(self, values: Mapping[str, NDArray[Any]]) -> NDArray[Any]:
         """What belongs to each row, given what belongs to each pair of each corpus, for example its length."""
         columns = [values[name] for name in self.names]
         first = np.cumsum([0, *map(len, columns)])
-        return np.asarray(np.concatenate(columns)[first[self.group] + self.pair])
+        return np.asarray(np.concatenate(columns)[first[self.direction] + self.pair])
 
 
 def draw(
@@ -90,20 +90,20 @@ def draw(
     else:
         raise ValueError(f"rule: expected 'cycle', or 'released' without `pairs`; got {rule!r}, pairs={pairs}")
     order = generator(seed, "shuffle", interval).permutation(int(counts.sum()))
-    group = np.repeat(np.arange(len(names), dtype=np.int32), counts)
-    return Interval(names, group[order], np.concatenate(drawn)[order], seed, interval)
+    direction = np.repeat(np.arange(len(names), dtype=np.int32), counts)
+    return Interval(names, direction[order], np.concatenate(drawn)[order], seed, interval)
 
 
 def all_pairs(sizes: Mapping[str, int]) -> Interval:
     """Every pair once, corpus by corpus: what a validation goes through."""
     names = tuple(sorted(sizes))
-    group = np.repeat(np.arange(len(names), dtype=np.int32), [sizes[name] for name in names])
+    direction = np.repeat(np.arange(len(names), dtype=np.int32), [sizes[name] for name in names])
     pair = np.concatenate([np.arange(sizes[name], dtype=np.int64) for name in names])
-    return Interval(names, group, pair, seed=0, number=0)
+    return Interval(names, direction, pair, seed=0, number=0)
 
 
 def interval_counts(sizes: ArrayLike, q: ArrayLike, pairs: int | None = None) -> Counts:
-    """ceil(n q_i) pairs of group i, n = all pairs: an interval as long as the data (the paper's Algorithm 1).
+    """ceil(n q_i) pairs of corpus i, n = all pairs: an interval as long as the data (the paper's Algorithm 1).
 
     Or as long as is said: n = `pairs`.
     """
@@ -113,7 +113,7 @@ def interval_counts(sizes: ArrayLike, q: ArrayLike, pairs: int | None = None) ->
 
 
 def released_interval_counts(sizes: ArrayLike, q: ArrayLike, max_scale_up: float = 1.5) -> tuple[Counts, int]:
-    """As the paper's released code: floor(V q_i) pairs of group i, and how many are left over to be drawn from q.
+    """As the paper's released code: floor(V q_i) pairs of corpus i, and how many remain to be drawn from q.
 
     V is chosen so that the largest corpus is used exactly once, unless that makes more than max_scale_up n pairs.
     """
@@ -134,7 +134,7 @@ def _shares(q: ArrayLike, size: int) -> NDArray[np.float64]:
 
 def _in_order(values: Mapping[str, Number], names: tuple[str, ...], argument: str) -> list[Number]:
     if set(values) != set(names):
-        raise ValueError(f"{argument}: expected exactly the groups {', '.join(names)}; got {', '.join(sorted(values))}")
+        raise ValueError(f"{argument}: expected the directions {', '.join(names)}; got {', '.join(sorted(values))}")
     return [values[name] for name in names]
 
 

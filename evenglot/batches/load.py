@@ -6,13 +6,12 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from evenglot.batches.draw import GroupIds, Indices, Interval
+from evenglot.batches.draw import DirectionIds, Indices, Interval
 from evenglot.batches.pack import Plan, pack
 from evenglot.sequences import ParallelSequences, Sequences
 
@@ -28,23 +27,12 @@ class Batch:
     target: Tensor  # (B, T) int64
     source_lengths: Tensor  # (B,) int64
     target_lengths: Tensor  # (B,) int64
-    group: Tensor  # (B,) int64: positions in Loader.names
+    direction: Tensor  # (B,) int64: positions in Loader.names
     weight: float = 1.0
 
     def to(self, device: torch.device) -> Batch:
-        """The same on a device. Lengths and groups stay where they are: small, and read by the CPU."""
+        """The same on a device. Lengths and directions stay on the CPU: they are small and read there."""
         return replace(self, source=self.source.to(device), target=self.target.to(device))
-
-
-class Position(NamedTuple):
-    """Where an iteration stands: the next update of an interval of a seeded run.
-
-    To continue, draw the interval again, from the same q and `drawn_before`, and iterate from `update` on.
-    """
-
-    seed: int
-    interval: int
-    update: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,7 +48,7 @@ class Loader:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The directions that `Batch.group` counts from 0."""
+        """The names that `Batch.direction` indexes."""
         return self.interval.names
 
     def __len__(self) -> int:
@@ -74,10 +62,6 @@ class Loader:
             self._collate(rows, 1.0) if len(rows) else self._collate(stand_in, 0.0)
             for rows in self.plan.share(k, self.rank, self.world)
         ]
-
-    def position(self, k: int) -> Position:
-        """Where an iteration stands before update k."""
-        return Position(self.interval.seed, self.interval.number, k)
 
     def iterate(self, start: int = 0, ahead: int = 2) -> Iterator[tuple[int, list[Batch]]]:
         """Updates from `start` on, with their numbers, while a thread prepares up to `ahead` more.
@@ -98,7 +82,7 @@ class Loader:
 
     def _collate(self, rows: Indices, weight: float) -> Batch:
         corpora = [self.corpora[name] for name in self.names]
-        return collate(corpora, self.interval.group[rows], self.interval.pair[rows], self.pad, weight)
+        return collate(corpora, self.interval.direction[rows], self.interval.pair[rows], self.pad, weight)
 
 
 def load(
@@ -131,21 +115,21 @@ def load(
 
 
 def collate(
-    corpora: Sequence[ParallelSequences], group: GroupIds, pair: Indices, pad: int, weight: float = 1.0
+    corpora: Sequence[ParallelSequences], direction: DirectionIds, pair: Indices, pad: int, weight: float = 1.0
 ) -> Batch:
-    """A batch of these sentence pairs: row r is pair[r] of corpora[group[r]]."""
-    source, source_lengths = _padded([corpus.source for corpus in corpora], group, pair, pad)
-    target, target_lengths = _padded([corpus.target for corpus in corpora], group, pair, pad)
-    return Batch(source, target, source_lengths, target_lengths, torch.from_numpy(group.astype(np.int64)), weight)
+    """A batch of these sentence pairs: row r is pair[r] of corpora[direction[r]]."""
+    source, source_lengths = _padded([corpus.source for corpus in corpora], direction, pair, pad)
+    target, target_lengths = _padded([corpus.target for corpus in corpora], direction, pair, pad)
+    return Batch(source, target, source_lengths, target_lengths, torch.from_numpy(direction.astype(np.int64)), weight)
 
 
-def _padded(corpora: Sequence[Sequences], group: GroupIds, pair: Indices, pad: int) -> tuple[Tensor, Tensor]:
-    """Row r: the ids of sentence pair[r] of corpora[group[r]], padded on the right; and how many they are.
+def _padded(corpora: Sequence[Sequences], direction: DirectionIds, pair: Indices, pad: int) -> tuple[Tensor, Tensor]:
+    """Row r: the ids of sentence pair[r] of corpora[direction[r]], padded on the right; and how many they are.
 
     One gather for each corpus of the batch, because each has a memory map of its own; none for each row.
     """
     starts, lengths = np.empty_like(pair), np.empty_like(pair)
-    members = [(corpora[g], np.flatnonzero(group == g)) for g in np.unique(group)]
+    members = [(corpora[d], np.flatnonzero(direction == d)) for d in np.unique(direction)]
     for corpus, rows in members:
         starts[rows] = corpus.offsets[pair[rows]]
         lengths[rows] = corpus.offsets[pair[rows] + 1] - starts[rows]

@@ -21,7 +21,7 @@ from pydantic import (
 from evenglot.config.errors import Faults, Keys, refuse, show
 from evenglot.config.patterns import Columns, Pattern, Sides, check_fields, check_pattern, find, missing
 from evenglot.config.section import Context, Section, absolute
-from evenglot.directions import Direction, Grouping, check_code, group_of, parse
+from evenglot.directions import Direction, Grouping, GroupMap, check_code, group_of, parse
 from evenglot.wording import some
 
 Split = Literal["train", "valid", "test"]
@@ -129,9 +129,9 @@ class DataSettings(Section):
         return tuple(direction for entry in self.declared for direction in entry.directions)
 
     @property
-    def groups(self) -> dict[str, str]:
-        """The group of each direction, by its name."""
-        return {direction.name: group_of(direction, self.grouping) for direction in self.directions}
+    def groups(self) -> GroupMap:
+        """The group of each direction, by its name, in the order of the file."""
+        return GroupMap({direction.name: group_of(direction, self.grouping) for direction in self.directions})
 
     def files(self, direction: Direction, split: Split) -> Sides | None:
         """Source and target text of a direction, whether or not it exists; None if the split is not declared."""

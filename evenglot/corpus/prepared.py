@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from evenglot.config import Config, differences, load_config
+from evenglot.config import Config, differences
 from evenglot.config.data import SPLITS
-from evenglot.corpus.store import CONFIG, Store, open_store
+from evenglot.corpus.store import Store, open_store
 from evenglot.wording import some
 
 
@@ -23,9 +23,8 @@ def open_prepared(config: Config, verify: bool = True) -> Store:
         raise StoreError(
             f"{store.folder}: was prepared for other directions ({some(sorted(other))}); run `evenglot prepare`"
         )
-    made = load_config(store.folder / CONFIG, check_files=False)
     sections = ("clean", "vocabulary")
-    changed = differences(made.model_dump(include=set(sections)), config.model_dump(include=set(sections)))
+    changed = differences(store.made_with.model_dump(include=set(sections)), config.model_dump(include=set(sections)))
     if changed:
         raise StoreError(f"{store.folder}: was prepared with another {some(sorted(changed))}; run `evenglot prepare`")
     empty = [name for name, pairs in store.sizes.items() if not pairs]
@@ -38,18 +37,16 @@ def open_prepared(config: Config, verify: bool = True) -> Store:
 
 def refuse_other_text(config: Config, store: Store) -> None:
     """Refuse a store whose text was selected by other settings than the configuration's."""
-    made = load_config(store.folder / CONFIG, check_files=False)
     keys = {"data": {"invalid_utf8", "tsv_columns"}, "store": {"valid_cap", "seed"}}
-    changed = differences(made.model_dump(include=keys), config.model_dump(include=keys))
+    changed = differences(store.made_with.model_dump(include=keys), config.model_dump(include=keys))
     if changed:
         raise StoreError(f"{store.folder}: was prepared with another {some(sorted(changed))}; run `evenglot prepare`")
 
 
 def other_paths(config: Config, store: Store) -> list[str]:
     """Splits whose paths differ from those the store was made from: the text was moved or replaced."""
-    made = load_config(store.folder / CONFIG, check_files=False)
     return [
         f"data.{split}"
         for split in SPLITS
-        if any(config.data.files(d, split) != made.data.files(d, split) for d in config.data.directions)
+        if any(config.data.files(d, split) != store.made_with.data.files(d, split) for d in config.data.directions)
     ]

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ import numpy as np
 import sentencepiece
 
 from evenglot import yaml12
+from evenglot.config import Config, load_config
 from evenglot.corpus import artefacts
 from evenglot.corpus.artefacts import DamagedError, key_of
 from evenglot.corpus.vocabulary import Coverage
@@ -104,6 +106,18 @@ class Store:
             ),
         ]
 
+    @cached_property
+    def made_with(self) -> Config:
+        """The configuration with which it was prepared, read once."""
+        return load_config(self.folder / CONFIG, check_files=False)
+
+    def verify(self) -> None:
+        """Read all files and compare their checksums; DamagedError if anything is missing or has changed."""
+        for artefact in self.artefacts:
+            artefacts.verify(artefact)
+            if artefacts.seal(artefact) != self.manifest["checksums"][str(artefact.relative_to(self.folder))]:
+                raise DamagedError(f"{artefact}: does not belong to this store; run `evenglot prepare` again")
+
     def splits(self, direction: str) -> tuple[str, ...]:
         """The splits of a direction."""
         return tuple(self.manifest["directions"][direction])
@@ -160,7 +174,7 @@ def write_manifest(root: Path, content: dict[str, Any]) -> None:
 
 
 def open_store(folder: Path, verify: bool = True) -> Store:
-    """Open a store for reading; DamagedError if it is incomplete or damaged."""
+    """Open a store for reading; DamagedError if it is incomplete. `verify`: also check the content of every file."""
     root = Path(folder)
     if not (root / MANIFEST).exists():
         raise DamagedError(f"{root}: not a finished store (no {MANIFEST}); run `evenglot prepare`")
@@ -174,11 +188,9 @@ def open_store(folder: Path, verify: bool = True) -> Store:
     store = Store(root, content)
     if "config" in content and content["config"] != config_key(root):  # older stores have no such entry
         raise DamagedError(f"{root / CONFIG}: does not match this store; run `evenglot prepare` again")
+    if verify:
+        store.verify()
     for artefact in store.artefacts:
-        if verify:
-            artefacts.verify(artefact)
-            if artefacts.seal(artefact) != content["checksums"][str(artefact.relative_to(root))]:
-                raise DamagedError(f"{artefact}: does not belong to this store; run `evenglot prepare` again")
-        elif not artefact.exists():
+        if not artefact.exists():
             raise DamagedError(f"{artefact}: missing; run `evenglot prepare` again")
     return store

@@ -18,6 +18,7 @@ import torch
 
 from evenglot.directions import SIDES, Direction, Side, check_code, tag, tag_kind
 from evenglot.inference.engines import CTranslate2Engine, Engine, SearchOptions, TorchEngine
+from evenglot.model.transformer import Transformer
 from evenglot.runs import checkpoint
 from evenglot.runs.checkpoint import Checkpoint, load_model
 from evenglot.runs.run import Run, RunError
@@ -146,20 +147,30 @@ def load(
 ) -> Translator:
     """The model of a run, ready to translate. `which`: best, last, average, or the number of updates."""
     home = Run(Path(run))
-    config = home.config()
-    chosen = choose(home, which)
+    directions, chosen = home.config().data.directions, choose(home, which)
+    return translator_of(home, directions, chosen, load_model(chosen), device, engine)
+
+
+def translator_of(
+    run: Run,
+    directions: Sequence[Direction],
+    chosen: Checkpoint,
+    model: Transformer,
+    device: Device = "auto",
+    engine: EngineName = "torch",
+) -> Translator:
+    """A translator for the model of a checkpoint of a run, read already."""
     source, target = (
-        sentencepiece.SentencePieceProcessor(model_file=str(home.vocabulary / f"{side}.model")) for side in SIDES
+        sentencepiece.SentencePieceProcessor(model_file=str(run.vocabulary / f"{side}.model")) for side in SIDES
     )
-    model = load_model(chosen)
     working: Engine
     if engine == "torch":
         working = TorchEngine(model, usable_device(device))
     else:
         from evenglot.inference.ctranslate2 import converted
 
-        working = CTranslate2Engine(converted(home, chosen, model, "int8" if engine.endswith("int8") else "float32"))
-    return Translator(working, source, target, config.data.directions, model.shape.max_positions)
+        working = CTranslate2Engine(converted(run, chosen, model, "int8" if engine.endswith("int8") else "float32"))
+    return Translator(working, source, target, directions, model.shape.max_positions)
 
 
 def usable_device(device: Device) -> torch.device:

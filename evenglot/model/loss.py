@@ -1,4 +1,4 @@
-"""Label-smoothed cross-entropy from hidden states, without ever holding all logits; sums by sentence and by group."""
+"""Label-smoothed cross-entropy from hidden states, never holding all logits; sums by sentence and by direction."""
 
 from __future__ import annotations
 
@@ -62,10 +62,10 @@ def batch_loss(model: Transformer, batch: PaddedBatch, weights: Tensor, smoothin
     return BatchLoss(objective, sums)
 
 
-def group_sums(values: Tensor, group: Tensor, groups: int) -> Tensor:
-    """(groups,) float64: sums of values (B,) by group (B,), for example losses or numbers of pieces."""
-    sums = torch.zeros(groups, dtype=torch.float64, device=values.device)
-    return sums.index_add(0, group, values.double())
+def direction_sums(values: Tensor, direction: Tensor, directions: int) -> Tensor:
+    """(directions,) float64: sums of values (B,) by direction (B,), for example losses or numbers of subwords."""
+    sums = torch.zeros(directions, dtype=torch.float64, device=values.device)
+    return sums.index_add(0, direction, values.double())
 
 
 def smoothed_cross_entropy(

@@ -1,14 +1,13 @@
-"""From source sentences to target sentences: greedy, beam search and sampling with a key/value cache; and scoring.
+"""Greedy and beam search with a key/value cache, and the log-probability of a given translation.
 
-All of them share one distribution: log softmax over all pieces but padding, which is ruled out before the softmax. The
-model has it among its pieces, but never saw it as one to predict. So probabilities of what can be said sum to one, and
-an engine agrees that gives padding a bias of minus infinity (or thereabouts) in its output layer.
+They share one distribution: the softmax over all subwords but padding, which is masked before the softmax because the
+model was never trained to predict it. An inference engine agrees if its output layer gives padding a bias of minus
+infinity, or a large negative number.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -39,41 +38,22 @@ def greedy(
     than the model has positions. Sentences that are finished leave the batch. Call model.eval() before.
     """
     limits = _limits(max_length, len(source), model.shape.max_positions)
-    hypotheses = _one_by_one(model, model.encode(source, source_lengths), limits, lambda logits: logits.argmax(1))
-    return [hypothesis.pieces for hypothesis in hypotheses]
-
-
-@torch.inference_mode()
-def sample(
-    model: Transformer,
-    source: Tensor,
-    source_lengths: Tensor,
-    *,
-    temperature: float = 1.0,
-    top_k: int | None = None,
-    top_p: float | None = None,
-    max_length: int | Tensor = 200,
-    seed: int,
-    n: int = 1,
-) -> list[list[Hypothesis]]:
-    """Draw each next piece by its probability: n independent translations of each sentence, in the order drawn.
-
-    Logits are divided by `temperature`; only the `top_k` best pieces are drawn; and of these only as many as are needed
-    to reach `top_p` of their probability. Log-probabilities in the result are the model's own, before any of this;
-    scores are those per piece. `max_length` as in `greedy`. The same call gives the same translations, but they depend
-    on the batch: all of it shares one stream of random numbers.
-    """
-    _check_sampling(temperature, top_k, top_p, n)
-    rows = torch.arange(len(source), device=source.device).repeat_interleave(n)
-    limits = _limits(max_length, len(source), model.shape.max_positions)
-    generator = torch.Generator(source.device).manual_seed(seed)
-    hypotheses = _one_by_one(
-        model,
-        model.encode(source, source_lengths).select(rows),
-        [limit for limit in limits for _ in range(n)],
-        lambda logits: _draw(logits, temperature, top_k, top_p, generator),
-    )
-    return [hypotheses[first : first + n] for first in range(0, len(hypotheses), n)]
+    memory = model.encode(source, source_lengths)
+    cache = model.start(memory)
+    pieces = torch.full((len(limits),), EOS, device=memory.states.device)
+    said: list[list[int]] = [[] for _ in limits]
+    sentences = list(range(len(limits)))  # row r of pieces, memory and cache belongs to sentences[r]
+    while sentences:
+        logits, cache = next_logits(model, pieces, memory, cache)
+        pieces = logits.argmax(1)
+        for sentence, piece in zip(sentences, pieces.tolist(), strict=True):
+            said[sentence].append(piece)
+        unfinished = [row for row, s in enumerate(sentences) if said[s][-1] != EOS and len(said[s]) < limits[s]]
+        if len(unfinished) < len(sentences):
+            rows = torch.tensor(unfinished, dtype=torch.int64, device=pieces.device)
+            sentences = [sentences[row] for row in unfinished]
+            pieces, memory, cache = pieces[rows], memory.select(rows), cache.select(rows)
+    return [found[:-1] if found[-1] == EOS else found for found in said]
 
 
 @torch.inference_mode()
@@ -149,53 +129,6 @@ def _logits(model: Transformer, hidden: Tensor) -> Tensor:
 def _log_probability(logits: Tensor, pieces: Tensor) -> Tensor:
     """Of pieces (n, k), each row by its own logits (n, V); in float64, as these are to be summed."""
     return (logits.gather(1, pieces) - logits.logsumexp(1, keepdim=True)).double()
-
-
-# --- One hypothesis at a time: greedy search and sampling
-
-
-def _one_by_one(
-    model: Transformer, memory: Memory, limits: list[int], choose: Callable[[Tensor], Tensor]
-) -> list[Hypothesis]:
-    """For each sentence in memory let `choose` find the next piece (n,) by logits (n, V), until it is </s>."""
-    cache = model.start(memory)
-    pieces = torch.full((len(limits),), EOS, device=memory.states.device)
-    said: list[list[int]] = [[] for _ in limits]
-    log_p = [0.0] * len(limits)
-    sentences = list(range(len(limits)))  # row r of pieces, memory and cache belongs to sentences[r]
-    while sentences:
-        logits, cache = next_logits(model, pieces, memory, cache)
-        pieces = choose(logits)
-        added = _log_probability(logits, pieces[:, None]).flatten().tolist()
-        for sentence, piece, log_p_piece in zip(sentences, pieces.tolist(), added, strict=True):
-            said[sentence].append(piece)
-            log_p[sentence] += log_p_piece
-        unfinished = [row for row, s in enumerate(sentences) if said[s][-1] != EOS and len(said[s]) < limits[s]]
-        if len(unfinished) < len(sentences):
-            rows = torch.tensor(unfinished, dtype=torch.int64, device=pieces.device)
-            sentences = [sentences[row] for row in unfinished]
-            pieces, memory, cache = pieces[rows], memory.select(rows), cache.select(rows)
-    return [_hypothesis(*found, length_penalty=1.0) for found in zip(said, log_p, strict=True)]
-
-
-def _draw(
-    logits: Tensor, temperature: float, top_k: int | None, top_p: float | None, generator: torch.Generator
-) -> Tensor:
-    """One piece for each row of logits (n, V), as `sample` says."""
-    if top_k is None and top_p is None:  # spares sorting the vocabulary
-        return torch.multinomial(_tempered(logits, temperature), 1, generator=generator).squeeze(1)
-    logits, pieces = logits.topk(min(top_k or logits.size(1), logits.size(1)))
-    p = _tempered(logits, temperature)
-    if top_p is not None:
-        reached_before = p.cumsum(1) - p
-        p = p.masked_fill(reached_before >= top_p, 0)
-    drawn = torch.multinomial(p, 1, generator=generator)
-    return pieces.gather(1, drawn).squeeze(1)
-
-
-def _tempered(logits: Tensor, temperature: float) -> Tensor:
-    """Probabilities. The best logit is subtracted first, for temperatures near 0."""
-    return ((logits - logits.amax(1, keepdim=True)) / temperature).softmax(1)
 
 
 # --- Many hypotheses at a time: beam search
@@ -311,14 +244,3 @@ def _limits(max_length: int | Tensor, sentences: int, max_positions: int) -> lis
     if min(limits, default=1) < 1:
         raise ValueError(f"max_length: expected at least 1, got {min(limits)}")
     return limits
-
-
-def _check_sampling(temperature: float, top_k: int | None, top_p: float | None, n: int) -> None:
-    if not 0 < temperature < math.inf:
-        raise ValueError(f"temperature: expected a number above 0, got {temperature}")
-    if top_k is not None and top_k < 1:
-        raise ValueError(f"top_k: expected at least 1, got {top_k}")
-    if top_p is not None and not 0 < top_p <= 1:
-        raise ValueError(f"top_p: expected 0 < top_p <= 1, got {top_p}")
-    if n < 1:
-        raise ValueError(f"n: expected at least 1, got {n}")

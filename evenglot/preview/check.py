@@ -18,7 +18,6 @@ from evenglot.batches.draw import interval_counts, released_interval_counts
 from evenglot.config import Config
 from evenglot.corpus.clean import REASONS, Scan
 from evenglot.corpus.survey import Surroundings, read_surroundings, rules_of, scan_training
-from evenglot.directions import sum_by_group
 from evenglot.progress import Bars
 from evenglot.robust.validate import Vector
 
@@ -76,7 +75,8 @@ def check(config: Config, bars: Bars) -> Check:
     rules = rules_of(config)
     kept = {name: int(scan.kept(rules).sum()) for name, scan in scans.items()}
     tokens = {name: _estimate_tokens(scan, kept[name]) for name, scan in scans.items()}
-    shown = _passes(config, kept, {name: target for name, (_, target) in tokens.items()})
+    by_group = _passes(config, kept, {name: target for name, (_, target) in tokens.items()})
+    passes = config.data.groups.spread(by_group)
     rows = []
     for direction in config.data.directions:
         name, scan = direction.name, scans[direction.name]
@@ -87,8 +87,8 @@ def check(config: Config, bars: Bars) -> Check:
             removed=scan.removed(rules),
             kept=kept[name],
             share=kept[name] / max(sum(kept.values()), 1),
-            passes=shown[config.data.groups[name]][0],
-            most_passes=shown[config.data.groups[name]][1],
+            passes=passes[name][0],
+            most_passes=passes[name][1],
             valid=_held_out(around, name, "valid"),
             test=_held_out(around, name, "test"),
             scripts={code: sorted(around.scripts.get(code, ())) for code in (direction.src, direction.tgt)},
@@ -117,7 +117,7 @@ def _estimate_tokens(scan: Scan, kept: int) -> tuple[int, int]:
 
 def _passes(config: Config, kept: dict[str, int], tokens: dict[str, int]) -> dict[str, tuple[float, float | None]]:
     """Of each group: passes over its corpora in the first epoch, and the most there can be in any epoch."""
-    sizes, group_tokens = (sum_by_group(each, config.data.groups) for each in (kept, tokens))
+    sizes, group_tokens = (config.data.groups.sum(each) for each in (kept, tokens))
     if not any(sizes.values()):
         return dict.fromkeys(sizes, (0.0, 0.0))
     balancer = config.balance.without_baseline_file().create(sizes, group_tokens)

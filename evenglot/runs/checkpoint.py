@@ -327,7 +327,11 @@ def fingerprint(checkpoint: Checkpoint) -> str:
 
 def load_model(chosen: Checkpoint) -> Transformer:
     """The model of a checkpoint, ready to use."""
-    content = chosen.read()
+    return model_of(chosen.read())
+
+
+def model_of(content: Content) -> Transformer:
+    """The model in the content of a checkpoint, ready to use."""
     model = Transformer(Shape(**content.state["shape"]))
     model.load_state_dict(content.model)
     return model.eval()

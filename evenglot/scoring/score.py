@@ -16,7 +16,7 @@ from evenglot.corpus.vocabulary import piece_characters
 from evenglot.directions import SIDES, Direction, parse
 from evenglot.files import finished_folder, write_json
 from evenglot.inference.engines import SearchOptions
-from evenglot.inference.translate import Device, EngineName, Translator, choose, load, usable_device
+from evenglot.inference.translate import Device, EngineName, Translator, choose, translator_of, usable_device
 from evenglot.model.loss import batch_loss
 from evenglot.model.transformer import Transformer
 from evenglot.progress import Bars
@@ -117,18 +117,20 @@ def score_run(
 
     Written into the run: scores.json, and what each sentence adds to them in statistics.npz.
     """
-    store = open_prepared(run.config())
+    config = run.config()
+    store = open_prepared(config)
     Scorer(tokenize)  # complains before the work begins
     folder = hypotheses or run.folder / "hypotheses" / split
     losses = {}
     made: dict[str, Any] = {"hypotheses": "given"}
     if hypotheses is None:
         _refuse_other_vocabulary(run, store)
-        translator = load(run.folder, which=which, device=device, engine=engine)
-        translate_split(translator, store, split, options, folder, bars)
         chosen = choose(run, which)
+        model = load_model(chosen)
+        translator = translator_of(run, config.data.directions, chosen, model, device, engine)
+        translate_split(translator, store, split, options, folder, bars)
         made = {"beam": options.beam, "engine": engine, "which": which, "step": chosen.step}
-        model = load_model(chosen).to(usable_device(device))
+        model = model.to(usable_device(device))
         for name in (each.name for each in _directions(store, split)):
             counts = reference_losses(model, store, name, split)
             if counts.any():

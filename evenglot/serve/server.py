@@ -15,7 +15,8 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 
 from evenglot import __version__
-from evenglot.inference.translate import EngineName, Translator, choose, load
+from evenglot.inference.translate import EngineName, Translator, choose, translator_of
+from evenglot.runs.checkpoint import load_model
 from evenglot.runs.run import Run
 from evenglot.serve.api import PAGE, Api, as_json, sources, targets
 from evenglot.serve.guard import Guard, allowed_host
@@ -74,14 +75,14 @@ def prepared(
         worker.close()
 
 
-def about(run: Run, which: str, translator: Translator) -> Model:
-    """What is served."""
+def about(run: Run, strategy: str, step: int, translator: Translator) -> Model:
+    """What is served: the model of a run trained with a strategy, after `step` updates."""
     return Model(
         run=run.folder.resolve().name,
         directions=[direction.name for direction in translator.directions],
         languages={"from": sources(translator), "to": targets(translator)},
-        strategy=run.config().balance.strategy,
-        step=choose(run, which).step,
+        strategy=strategy,
+        step=step,
         version=__version__,
     )
 
@@ -106,12 +107,13 @@ def serve(
 
     `port` 0: any that is free. `names`: host names, beside those of loopback, by which browsers may ask for it.
     """
-    chosen = limits or Limits()
     with listen(host, port) as listening:  # first, so that a port that is taken is told at once
-        translator = load(run, which=which, device=device, engine=engine)
-        model = about(Run(run), which, translator)
+        home = Run(run)
+        config, chosen = home.config(), choose(home, which)
+        translator = translator_of(home, config.data.directions, chosen, load_model(chosen), device, engine)
+        model = about(home, config.balance.strategy, chosen.step, translator)
         address, taken = listening.getsockname()[:2]
-        with prepared(translator, model, listening, chosen, names) as server:
+        with prepared(translator, model, listening, limits or Limits(), names) as server:
             tell(f"Serving {run} at http://{f'[{address}]' if ':' in address else address}:{taken} (Ctrl-C stops it)")
             if not is_loopback(address):
                 tell("Everybody who can reach this machine can use it: there is no password.")

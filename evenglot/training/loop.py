@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict
 from time import monotonic
+from typing import Any
 
 import torch
 
@@ -15,23 +14,25 @@ from evenglot.batches.draw import Interval, draw
 from evenglot.batches.load import Batch, Loader, load
 from evenglot.config import Config
 from evenglot.corpus.store import Store
-from evenglot.directions import SIDES, shares_by_direction
-from evenglot.runs import checkpoint
+from evenglot.directions import SIDES
+from evenglot.runs.checkpoint import average
 from evenglot.runs.run import Run, RunError
 from evenglot.symbols import PAD
+from evenglot.training.memory import memory_errors_explained
 from evenglot.training.model import create_model
 from evenglot.training.optimizer import create_optimizer, learning_rate, load_optimizer_tensors, optimizer_tensors
 from evenglot.training.parallel import Processes
 from evenglot.training.position import Position
 from evenglot.training.probe import mean_cosines
 from evenglot.training.record import Record
+from evenglot.training.saving import Checkpointer, Moment, Snapshot
 from evenglot.training.signals import StopRequest, stop_requests
-from evenglot.training.step import Observed, OutOfMemoryError, Step
+from evenglot.training.step import Observed, Step
 from evenglot.training.validation import Validator
 
 
 class Training:
-    """A run in memory. `run` goes on from wherever it stands until it is over or is asked to stop."""
+    """A run in memory. `run` trains from the current position until it is complete or is asked to stop."""
 
     def __init__(self, config: Config, run: Run, store: Store, balancer: Balancer, processes: Processes) -> None:
         self.config, self.settings = config, config.train
@@ -45,13 +46,11 @@ class Training:
         self.validator = Validator(self.step, store, config.batches.tokens_per_batch, self.settings)
         self.record = Record(config, run, store, processes)
         self.at = Position.start(self.step.names)
-        self.stopped = False  # as agreed by all processes
-        self.saved = (-1, -1)  # the step, and the step of the last validation, of the newest checkpoint
-        self.stop_steps: list[int] = []  # of the checkpoint from which the run was resumed, if a stop was its reason
+        self.checkpointer = Checkpointer(run, self.settings, processes, self.record.checkpoint, self.record.say)
 
     def run(self, resume: bool = False) -> str:
-        """Train until the end; why was it the end?"""
-        with stop_requests() as request, self._memory_errors_explained():
+        """Train to the end. Returns the reason why it ended."""
+        with stop_requests() as request, memory_errors_explained(self.config, lambda: self.at.step):
             self._begin(resume)
             reason = None
             while reason is None:
@@ -60,24 +59,24 @@ class Training:
         return reason
 
     def _train_interval(self, loader: Loader, request: StopRequest) -> str | None:
-        """Go through an interval, from where the run stands in it; why is training over, if it is?"""
+        """Train the rest of an interval. Returns the reason if training ends here."""
         if 0 < self.at.update < len(loader):
-            self._between_updates()  # a stop may have come first
+            self._between_updates()  # a resumed run was stopped before it did this
         for update, batches in loader.iterate(self.at.update):
             if (reason := self._over()) is not None:
                 return reason
             self._update(loader, update, batches)
-            self._agree_on_stopping(request)
-            if update + 1 < len(loader) and not self.stopped:
+            if self._asked_to_stop(request):
+                return "stopped"
+            if update + 1 < len(loader):
                 self._between_updates()
-        if self.at.update == len(loader) and not self.stopped:
-            self._end_interval(loader.interval)
+        self._end_interval(loader.interval)
         return self._over()
 
     # ------------------------------------------------------------------------------------------ parts of the loop
 
     def _begin(self, resume: bool) -> None:
-        """Go on from a checkpoint, if there is one; else say what will happen."""
+        """Resume from a checkpoint, if asked to and there is one; else announce the run."""
         resumed = resume and self._restore()
         if not resumed:
             self.record.log.rewind(0)  # of a run that was killed before its first checkpoint
@@ -105,7 +104,7 @@ class Training:
         """Draw the running interval; a resumed run draws the same again."""
         at, batches = self.at, self.config.batches
         if at.shares is None:
-            at.shares = shares_by_direction(self.balancer.mixture.sample, self.groups, self.store.sizes)
+            at.shares = self.groups.shares(self.balancer.mixture.sample, self.store.sizes)
         options = dict(self.config.draw_options)
         if batches.interval_tokens is not None:
             options["pairs"] = self._pairs_of(batches.interval_tokens, at.shares)
@@ -137,8 +136,8 @@ class Training:
         if update == 0:
             self.record.interval(at, loader, self.balancer.q)
         rate = self.rate(at.step)
-        for group in self.optimizer.param_groups:
-            group["lr"] = rate
+        for parameters in self.optimizer.param_groups:
+            parameters["lr"] = rate
         tokens = loader.plan.target_tokens_in(update)
         seen, norm = self.step.train(at.step + 1, batches, tokens, self.balancer, self.groups)
         at.step, at.update, at.tokens = at.step + 1, update + 1, at.tokens + tokens
@@ -148,40 +147,38 @@ class Training:
         total = self._total_updates(loader)
         self.record.update(at, self.balancer, total=total, loss=seen.mean, rate=rate, norm=norm)
 
-    def _agree_on_stopping(self, request: StopRequest) -> None:
+    def _asked_to_stop(self, request: StopRequest) -> bool:
         """If one process was asked to stop, all stop after the same update."""
-        self.stopped = bool(self.processes.sum(torch.tensor(float(request.asked))))
+        return bool(self.processes.sum(torch.tensor(float(request.asked))))
 
     def _between_updates(self) -> None:
-        """Validate and save, if it is time and has not been done."""
-        every, at = self.settings, self.at
-        if every.validate_every is not None and at.step % every.validate_every == 0:
+        """Validate and save if due."""
+        every = self.settings.validate_every
+        if every is not None and self.at.step % every == 0:
             self._validate()
-        is_time = every.save_every is not None and at.step % every.save_every == 0
-        if (is_time or at.validated == at.step) and (at.step not in at.regular or self.saved[1] != at.validated):
-            self._save()
+        self.checkpointer.save(Moment.UPDATE, self.at, self._snapshot)
 
     def _end_interval(self, interval: Interval) -> None:
-        """Validate, let the adversary answer, save."""
-        at, every = self.at, self.settings.validate_every
-        listens = self.balancer.signal is not None and self.balancer.signal.split == "valid"
-        if every is None or listens or at.step % every == 0:
+        """Validate, update the mixture, save."""
+        at = self.at
+        if self._validates_at_interval_end():
             self._validate()
-        by_group = dict.fromkeys(self.groups.values(), 0)
         for name, pairs in interval.counts.items():
-            by_group[self.groups[name]] += pairs
             at.drawn_before[name] += pairs
-        losses = self.balancer.losses  # some strategies forget them as they answer
-        changed = self.balancer.update(by_group)
+        losses = self.balancer.losses  # some strategies reset them in `update`
+        changed = self.balancer.update(self.groups.sum(interval.counts))
         self.record.balance(at, interval, self.balancer, losses, changed)
         at.interval, at.update, at.shares, at.in_interval = at.interval + 1, 0, None, at.in_interval.cleared()
-        self._save()
+        self.checkpointer.save(Moment.INTERVAL, at, self._snapshot)
+
+    def _validates_at_interval_end(self) -> bool:
+        every, signal = self.settings.validate_every, self.balancer.signal
+        listens = signal is not None and signal.split == "valid"
+        return listens or every is None or self.at.step % every == 0
 
     def _over(self) -> str | None:
-        """Why training ends here, if it does."""
+        """The reason why training is complete, if it is."""
         at, settings = self.at, self.settings
-        if self.stopped:
-            return "stopped"
         if at.step >= settings.updates:
             return "updates"
         if settings.intervals is not None and at.interval >= settings.intervals:
@@ -191,13 +188,13 @@ class Training:
         return None
 
     def _finish(self, reason: str) -> None:
-        complete = reason != "stopped"
-        if complete:
+        if reason == "stopped":
+            self.checkpointer.save(Moment.STOP, self.at, self._snapshot)
+        else:
             self._validate()
-        if self.saved != (self.at.step, self.at.validated) or (complete and self.at.step not in self.at.regular):
-            self._save(regular=complete)
-        if complete and self.settings.average is not None:
-            self._average(self.settings.average)
+            self.checkpointer.save(Moment.END, self.at, self._snapshot)
+            if self.settings.average is not None:
+                self._average(self.settings.average)
         self.record.done(self.at, reason, self.home.best())
 
     # ---------------------------------------------------------------------------------------------- observations
@@ -205,17 +202,13 @@ class Training:
     def _observe(self, seen: Observed, split: Split) -> None:
         """Hand the balancer sums and counts by group, in the unit that it wants."""
         signal = self.balancer.signal
-        counts = seen.characters if signal is not None and signal.unit == "character" else seen.tokens
-        sums, numbers = (dict.fromkeys(self.groups.values(), 0.0) for _ in range(2))
-        for name, loss, count in zip(self.step.names, seen.losses.tolist(), counts.tolist(), strict=True):
-            sums[self.groups[name]] += loss
-            numbers[self.groups[name]] += count
-        self.balancer.observe(sums, numbers, split)
+        losses, counts = seen.by_direction(self.step.names, "token" if signal is None else signal.unit)
+        self.balancer.observe(self.groups.sum(losses), self.groups.sum(counts), split)
 
     def _probe_gradients(self) -> None:
         """For strategies that ask for it: after the first update, and every so many."""
         probe, step = self.balancer.needs_gradients, self.at.step
-        if probe is None or (step % probe.every and step != 1):
+        if probe is None or not (step == 1 or step % probe.every == 0):
             return
         started = monotonic()
         cosines = mean_cosines(self.step, step, probe, self.corpora, self.validator.corpora, self.groups)
@@ -255,40 +248,25 @@ class Training:
 
     # ----------------------------------------------------------------------------------------------- checkpoints
 
-    def _save(self, regular: bool = True) -> None:
-        """Write a checkpoint; the first process does it for all. One that is not regular, because of a stop, is dropped
-        again as soon as there is another: what is kept, and averaged, does not depend on stops.
-        """
-        at = self.at
-        if regular:
-            at.regular = [*(step for step in at.regular if step != at.step), at.step][-self.settings.keep_last :]
-        if self.processes.is_first:
-            saved = checkpoint.save(
-                self.home.checkpoints,
-                self.at.step,
-                model=self.model.state_dict(),
-                optimizer=optimizer_tensors(self.optimizer, self.model),
-                state={
-                    "position": self.at.state(),
-                    "balancer": self.balancer.state_dict(),
-                    "record": self.record.state(),
-                    "scaler": self.step.scaler.state_dict(),
-                    "shape": asdict(self.model.shape),
-                    "store": self.store.fingerprint,
-                },
-                score=self.at.score if self.at.validated == self.at.step else None,
-            )
-            self.record.checkpoint(saved)
-            superseded = [step for step in self.stop_steps if step != at.step]
-            checkpoint.prune(self.home.checkpoints, self.settings.keep_last, self.settings.keep_best, superseded)
-        self.stop_steps = []
-        self.saved = (self.at.step, self.at.validated)
-        self.processes.wait()
+    def _snapshot(self) -> Snapshot:
+        """What a checkpoint keeps, beside the position."""
+        return Snapshot(
+            self.model.state_dict(),
+            optimizer_tensors(self.optimizer, self.model),
+            {
+                "balancer": self.balancer.state_dict(),
+                "record": self.record.state(),
+                "scaler": self.step.scaler.state_dict(),
+                **self._model_state(),
+            },
+        )
+
+    def _model_state(self) -> dict[str, Any]:
+        return {"shape": asdict(self.model.shape), "store": self.store.fingerprint}
 
     def _restore(self) -> bool:
-        """Go on from the newest checkpoint that is intact; False if there is none yet."""
-        newest = checkpoint.latest(self.home.checkpoints, self.record.say)
-        self._check_that_all_agree(-1 if newest is None else newest[0].step)
+        """Resume from the newest intact checkpoint; False if there is none yet."""
+        newest = self.checkpointer.latest()
         if newest is None:
             return False
         found, content = newest
@@ -303,63 +281,19 @@ class Training:
         if state["scaler"] and self.step.scaler.is_enabled():
             self.step.scaler.load_state_dict(state["scaler"])
         self.balancer.load_state_dict(state["balancer"])
-        self.at = Position.of(state["position"])
-        self.saved = (self.at.step, self.at.validated)
+        self.at = self.checkpointer.resume(content)
         self.record.restore(state["record"])
         self.record.checkpoint(found)  # it was forgotten with what came after
-        passed = [each.step for each in checkpoint.checkpoints(self.home.checkpoints) if each.step > self.at.step]
-        self.stop_steps = [*passed, *([] if self.at.step in self.at.regular else [self.at.step])]  # passed: damaged
         return True
-
-    def _check_that_all_agree(self, step: int) -> None:
-        total = self.processes.sum(torch.tensor(step))
-        if int(total) != step * self.processes.world:
-            raise RunError(
-                f"{self.home.folder}: the processes see different checkpoints in it; use a disk that all share"
-            )
 
     def _average(self, count: int) -> None:
         """Average the last checkpoints, validate the result, and put it beside them."""
-        chosen = [each for each in checkpoint.checkpoints(self.home.checkpoints) if each.step in self.at.regular][
-            -count:
-        ]
-        averaged, own = checkpoint.average(chosen), {k: v.clone() for k, v in self.model.state_dict().items()}
+        chosen = self.checkpointer.last_regular(count)
+        averaged, own = average(chosen), {name: weight.clone() for name, weight in self.model.state_dict().items()}
         self.model.load_state_dict(averaged)
         result = self.validator.validate() if self.validator.names else None
         self.model.load_state_dict(own)
         score, steps = None if result is None else result.score, [each.step for each in chosen]
-        if self.processes.is_first:
-            state = {"shape": asdict(self.model.shape), "store": self.store.fingerprint, "steps": steps}
-            checkpoint.save(
-                self.home.checkpoints,
-                self.at.step,
-                model=averaged,
-                optimizer=None,
-                state=state,
-                score=score,
-                name="average",
-            )
+        self.checkpointer.save_average(self.at.step, averaged, {**self._model_state(), "steps": steps}, score)
         self.record.average(self.at.step, steps, result, score)
         self.processes.wait()
-
-    @contextmanager
-    def _memory_errors_explained(self) -> Iterator[None]:
-        """Running out of memory is a matter of the budget: say which to try."""
-        try:
-            yield
-        except (RuntimeError, MemoryError) as error:
-            if not _is_memory_error(error):
-                raise
-            budget = self.config.batches.tokens_per_batch
-            smaller = max(budget // 2, self.config.clean.max_pieces)
-            raise OutOfMemoryError(
-                f"after update {self.at.step}: out of memory with batches of {budget:,} tokens; try a new run with "
-                f"--set batches.tokens_per_batch={smaller} (an update keeps its size, in more batches)"
-            ) from error
-
-
-def _is_memory_error(error: BaseException) -> bool:
-    said = str(error).lower()
-    return (
-        isinstance(error, torch.OutOfMemoryError | MemoryError) or "allocate memory" in said or "out of memory" in said
-    )

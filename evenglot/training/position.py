@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, fields
 from typing import Any
 
 from evenglot.training.step import Observed
@@ -29,7 +29,6 @@ class Position:
     score: float | None = None  # ... and its result
     best_score: float | None = None
     disappointments: int = 0  # validations since the best
-    regular: list[int] = field(default_factory=list)  # steps of the latest checkpoints that no stop is the reason of
 
     @staticmethod
     def start(names: list[str]) -> Position:
@@ -38,9 +37,10 @@ class Position:
 
     @staticmethod
     def of(state: Mapping[str, Any]) -> Position:
-        """From what `state` made."""
+        """From what `state` made; checkpoints keep other things beside it."""
+        own = {each.name: state[each.name] for each in fields(Position) if each.name in state}
         observed = {name: Observed.of(state[name]) for name in ("since_log", "in_interval")}
-        return Position(**{**state, **observed})
+        return Position(**{**own, **observed})
 
     def state(self) -> dict[str, Any]:
         """As plain JSON."""

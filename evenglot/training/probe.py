@@ -9,6 +9,7 @@ import torch
 
 from evenglot.balance import GradientProbe
 from evenglot.batches.load import Batch, collate
+from evenglot.directions import GroupMap
 from evenglot.seeding import generator
 from evenglot.sequences import ParallelSequences
 from evenglot.symbols import PAD
@@ -18,7 +19,7 @@ Corpora = Mapping[str, ParallelSequences]
 
 
 def mean_cosines(
-    step: Step, number: int, probe: GradientProbe, train: Corpora, valid: Corpora, groups: Mapping[str, str]
+    step: Step, number: int, probe: GradientProbe, train: Corpora, valid: Corpora, groups: GroupMap
 ) -> dict[str, float]:
     """For each group, the mean over validation groups of cos(training gradient, validation gradient), after `number`
     updates; as `Balancer.reward` wants it.
@@ -27,7 +28,7 @@ def mean_cosines(
     a gradient for each validation group. All processes draw the same samples and use the result of the first.
     """
     towards = None
-    validated = _by_group(valid, groups)
+    validated = groups.members(_with_text(valid))
     for group, names in validated.items():
         gradient = step.gradient(
             number, _sample(valid, names, probe, step.seed, "valid", group, number), "valid", group
@@ -37,7 +38,7 @@ def mean_cosines(
     if towards is None:
         return {}
     cosines = {}
-    for group, names in _by_group(train, groups).items():
+    for group, names in groups.members(_with_text(train)).items():
         gradient = step.gradient(
             number, _sample(train, names, probe, step.seed, "train", group, number), "train", group
         )
@@ -47,13 +48,8 @@ def mean_cosines(
     return dict(zip(cosines, agreed.tolist(), strict=True))
 
 
-def _by_group(corpora: Corpora, groups: Mapping[str, str]) -> dict[str, list[str]]:
-    """The directions with text of each group."""
-    members: dict[str, list[str]] = {}
-    for name in sorted(corpora):
-        if len(corpora[name]):
-            members.setdefault(groups[name], []).append(name)
-    return members
+def _with_text(corpora: Corpora) -> list[str]:
+    return [name for name in sorted(corpora) if len(corpora[name])]
 
 
 def _sample(corpora: Corpora, names: Sequence[str], probe: GradientProbe, seed: int, *key: int | str) -> Batch:

@@ -14,7 +14,6 @@ from evenglot.batches.draw import Interval
 from evenglot.batches.load import Loader
 from evenglot.config import Config
 from evenglot.corpus.store import Store
-from evenglot.directions import shares_by_direction
 from evenglot.runs.checkpoint import Checkpoint
 from evenglot.runs.log import Log, read_log
 from evenglot.runs.run import Run
@@ -207,16 +206,15 @@ class Record:
         `running` are the losses of the groups that the balancer went by, if it goes by any.
         """
         means = at.in_interval.means(self.names)
-        by_group = {} if balancer.baseline is None else balancer.groups.keyed(balancer.baseline)
         self.log.write(
             "balance",
             at.step,
             interval=at.interval,
             mixture=self._by_direction(balancer.mixture.sample),
             target=self._by_direction(balancer.q),
-            losses=means if running is None else {name: running[self.groups[name]] for name in self.names},
+            losses=means if running is None else self.groups.spread(running),
             interval_losses=means,
-            baseline={name: by_group.get(self.groups[name]) for name in self.names},
+            baseline=self._baseline(balancer),
             realised={name: pairs / len(interval) for name, pairs in interval.counts.items()},
             passes={name: at.drawn_before[name] / self.store.sizes[name] for name in self.names},
             changed=changed,
@@ -290,7 +288,13 @@ class Record:
             self.log.write("warning", step, message=message)
 
     def _by_direction(self, shares: Mapping[str, float]) -> dict[str, float]:
-        return shares_by_direction(shares, self.groups, self.store.sizes)
+        return self.groups.shares(shares, self.store.sizes)
+
+    def _baseline(self, balancer: Balancer) -> dict[str, float | None]:
+        """Baseline loss by direction; None without baselines."""
+        if balancer.baseline is None:
+            return dict.fromkeys(self.names)
+        return {**self.groups.spread(balancer.groups.keyed(balancer.baseline))}
 
     def _relative(self, saved: Checkpoint) -> str:
         return str(saved.folder.relative_to(self.home.folder))

@@ -9,8 +9,9 @@ from evenglot.balance.balancer import Signal
 from evenglot.balance.baseline import baseline_about
 from evenglot.config import BalanceSettings, Config
 from evenglot.corpus.prepared import open_prepared
+from evenglot.corpus.store import Store
 from evenglot.progress import Bars
-from evenglot.runs.checkpoint import fingerprint, load_model
+from evenglot.runs.checkpoint import fingerprint, model_of
 from evenglot.runs.log import read_log
 from evenglot.runs.run import Run, RunError
 from evenglot.training.parallel import Processes
@@ -18,17 +19,21 @@ from evenglot.training.step import Step
 from evenglot.training.validation import losses_of
 
 
-def baseline(run: Run, out: Path, signal: Signal, processes: Processes, bars: Bars) -> dict[str, float]:
-    """Losses of the best model of a run by direction, and by group, dropout off: written to `out`, with what they are.
+def baseline(
+    run: Run, out: Path, signal: Signal, processes: Processes, bars: Bars, store: Store | None = None
+) -> dict[str, float]:
+    """Losses of the best model of a run by direction and by group, dropout off: written to `out` with their origin.
 
-    `signal` says of which split, and whether a loss is of a token or of a character.
+    `signal` says of which split, and whether a loss is of a token or of a character. `store`: if it is open already.
     """
     config = run.config()
-    store = open_prepared(config, verify=processes.is_first)
+    if store is None:
+        store = open_prepared(config, verify=processes.is_first)
     chosen = run.best()
-    if chosen.read().state.get("store") != store.fingerprint:
+    content = chosen.read()
+    if content.state.get("store") != store.fingerprint:
         raise RunError(f"{store.folder}: not the store this run was trained on; its content is another")
-    model = load_model(chosen).to(processes.device)
+    model = model_of(content).to(processes.device)
     step = Step.of(config, store, model, None, processes)
     missing = [name for name in step.names if signal.split not in store.splits(name)]
     if missing:
@@ -37,14 +42,9 @@ def baseline(run: Run, out: Path, signal: Signal, processes: Processes, bars: Ba
     pairs = sum(map(len, corpora.values()))
     with bars.task(f"losses of {pairs:,} pairs", None) as advance:
         seen = losses_of(step, corpora, config.batches.tokens_per_batch, advance)
-    counts = seen.tokens if signal.unit == "token" else seen.characters
-    sums: dict[str, float] = {}
-    numbers: dict[str, float] = {}
-    for name, loss, count in zip(step.names, seen.losses.tolist(), counts.tolist(), strict=True):
-        for key in dict.fromkeys((name, config.data.groups[name])):
-            sums[key] = sums.get(key, 0.0) + loss
-            numbers[key] = numbers.get(key, 0.0) + count
-    losses = mean_losses(sums, numbers)
+    by_direction = seen.by_direction(step.names, signal.unit)
+    sums, counts = ({**each, **config.data.groups.sum(each)} for each in by_direction)
+    losses = mean_losses(sums, counts)
     if processes.is_first:
         save_baseline(
             out,

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import torch
@@ -16,21 +17,19 @@ from evenglot.batches.load import Batch
 from evenglot.config import Config
 from evenglot.corpus.store import Store
 from evenglot.corpus.vocabulary import piece_characters
-from evenglot.model.loss import BatchLoss, batch_loss, group_sums
+from evenglot.directions import GroupMap
+from evenglot.model.loss import BatchLoss, batch_loss, direction_sums
 from evenglot.model.transformer import Transformer
 from evenglot.seeding import generator
 from evenglot.training.parallel import Processes
 from evenglot.wording import some
 
 Numbers = NDArray[np.float64]
+LossUnit = Literal["token", "character"]
 
 
 class TrainingError(ValueError):
     """Training cannot go on; the message says where it stands and what to try."""
-
-
-class OutOfMemoryError(TrainingError):
-    """A batch does not fit into memory."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,7 +66,15 @@ class Observed:
         """Loss of a token, whatever its direction."""
         return float(self.losses.sum() / self.tokens.sum())
 
-    def means(self, names: Sequence[str], unit: str = "token") -> dict[str, float | None]:
+    def by_direction(self, names: Sequence[str], unit: LossUnit) -> tuple[dict[str, float], dict[str, float]]:
+        """Summed losses and counts of tokens (or characters) of each direction."""
+        counts = self.tokens if unit == "token" else self.characters
+        return (
+            dict(zip(names, self.losses.tolist(), strict=True)),
+            dict(zip(names, counts.tolist(), strict=True)),
+        )
+
+    def means(self, names: Sequence[str], unit: LossUnit = "token") -> dict[str, float | None]:
         """Loss of a token (or character) of each direction; None where there was none."""
         counts = self.tokens if unit == "token" else self.characters
         return {
@@ -114,7 +121,7 @@ class Step:
         )
 
     def train(
-        self, step: int, batches: Sequence[Batch], tokens: int, balancer: Balancer, groups: Mapping[str, str]
+        self, step: int, batches: Sequence[Batch], tokens: int, balancer: Balancer, groups: GroupMap
     ) -> tuple[Observed, float]:
         """Do update `step`, of `tokens` target tokens in all processes. What was seen, and the norm of the gradient."""
         self.model.train()
@@ -123,7 +130,7 @@ class Step:
             weights = self._example_weights(step, batches, balancer, groups)
         else:
             factors = self._factors(balancer, groups)
-            weights = [batch.weight * factors[batch.group] / tokens for batch in batches]
+            weights = [batch.weight * factors[batch.direction] / tokens for batch in batches]
         losses = [
             self._forward_backward(step, position, *work)
             for position, work in enumerate(zip(batches, weights, strict=True))
@@ -138,7 +145,7 @@ class Step:
         losses = []
         with torch.no_grad(), self.processes.autocast():
             for batch in batches:
-                weights = torch.ones(len(batch.group), device=self.processes.device)
+                weights = torch.ones(len(batch.direction), device=self.processes.device)
                 losses.append(batch_loss(self.model, batch.to(self.processes.device), weights, self.smoothing).sums)
         return self._observed(batches, losses)
 
@@ -152,7 +159,7 @@ class Step:
         self.model.train()
         self.model.zero_grad()
         self._seed_dropout(step, *key)
-        weights = torch.full((len(batch.group),), 1 / float(batch.target_lengths.sum()))
+        weights = torch.full((len(batch.direction),), 1 / float(batch.target_lengths.sum()))
         with self.processes.autocast():
             loss = batch_loss(self.model, batch.to(self.processes.device), weights, self.smoothing)
         loss.objective.backward()  # type: ignore[no-untyped-call]
@@ -164,13 +171,15 @@ class Step:
     def _seed_dropout(self, step: int, *key: int | str) -> None:
         torch.manual_seed(int(generator(self.seed, "dropout", step, *key).integers(2**63)))
 
-    def _factors(self, balancer: Balancer, groups: Mapping[str, str]) -> Tensor:
-        """On the losses of each direction: those of its group, or 1."""
-        by_group = balancer.mixture.loss
-        return torch.tensor([1.0 if by_group is None else by_group[groups[name]] for name in self.names])
+    def _factors(self, balancer: Balancer, groups: GroupMap) -> Tensor:
+        """Loss weights by direction: that of its group, or 1."""
+        if balancer.mixture.loss is None:
+            return torch.ones(len(self.names))
+        weights = groups.spread(balancer.mixture.loss)
+        return torch.tensor([weights[name] for name in self.names])
 
     def _example_weights(
-        self, step: int, batches: Sequence[Batch], balancer: Balancer, groups: Mapping[str, str]
+        self, step: int, batches: Sequence[Batch], balancer: Balancer, groups: GroupMap
     ) -> list[Tensor]:
         """FastDRO: factors on the token losses of each sentence, from the losses of all sentences of the update.
 
@@ -179,18 +188,18 @@ class Step:
         means = []
         for position, batch in enumerate(batches):
             with torch.no_grad():
-                sums = self._forward(step, position, batch, torch.zeros(len(batch.group))).sums.cpu().double()
+                sums = self._forward(step, position, batch, torch.zeros(len(batch.direction))).sums.cpu().double()
             means.append(sums / batch.target_lengths)
         counted = torch.cat([torch.full_like(mean, batch.weight) for mean, batch in zip(means, batches, strict=True)])
-        group = torch.cat([batch.group for batch in batches])
-        everybody = [self.processes.gather(values) for values in (torch.cat(means), group, counted)]
+        direction = torch.cat([batch.direction for batch in batches])
+        everybody = [self.processes.gather(values) for values in (torch.cat(means), direction, counted)]
         losses, ids, real = (torch.cat(parts).numpy() for parts in everybody)
         self.check_losses(step, np.bincount(ids, losses, len(self.names)).astype(np.float64))
         weights = np.zeros_like(losses)
         weights[real > 0] = balancer.example_weights(losses[real > 0], [groups[self.names[i]] for i in ids[real > 0]])
         before = sum(len(part) for part in everybody[0][: self.processes.rank])
-        own = torch.from_numpy(weights[before : before + len(group)])
-        by_batch = torch.split(own, [len(batch.group) for batch in batches])
+        own = torch.from_numpy(weights[before : before + len(direction)])
+        by_batch = torch.split(own, [len(batch.direction) for batch in batches])
         return [(w / batch.target_lengths).float() for w, batch in zip(by_batch, batches, strict=True)]
 
     def _forward_backward(self, step: int, position: int, batch: Batch, weights: Tensor) -> Tensor:
@@ -211,7 +220,7 @@ class Step:
         seen = Observed.nothing(len(self.names))
         for batch, sums in zip(batches, losses, strict=True):
             of_sentences = (sums.cpu(), batch.target_lengths, self.characters[batch.target].sum(1))
-            by_direction = (group_sums(values, batch.group, len(self.names)).numpy() for values in of_sentences)
+            by_direction = (direction_sums(values, batch.direction, len(self.names)).numpy() for values in of_sentences)
             seen += Observed(*(batch.weight * values for values in by_direction))
         return seen
 

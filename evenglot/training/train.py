@@ -9,7 +9,7 @@ from pathlib import Path
 from evenglot.balance.balancer import Signal
 from evenglot.config import BalanceSettings, Config
 from evenglot.corpus.prepared import open_prepared, other_paths, refuse_other_text
-from evenglot.directions import sum_by_group
+from evenglot.corpus.store import Store
 from evenglot.files import lock
 from evenglot.progress import Bars
 from evenglot.runs.run import Run, RunError
@@ -21,15 +21,17 @@ from evenglot.wording import some
 
 
 def train(config: Config, folder: Path, *, resume: bool = False) -> str:
-    """Train in a folder, alone or with the processes that `torchrun` started. Why did it end?
+    """Train in a folder, alone or with the processes that `torchrun` started. Returns the reason why it ended.
 
-    `resume`: go on with the run that is there, if there is one.
+    `resume`: continue the run in this folder, if there is one.
     """
     run = Run(Path(folder))
     store = open_prepared(config, verify=False)  # before anything is written
     if not any(run.checkpoints.glob("*")):  # later on the content of the store decides
         refuse_other_text(config, store)
     with processes(config.train) as mine, _only_one(run, mine):
+        if mine.is_first:
+            store.verify()
         balance = config.balance
         if mine.is_first and (elsewhere := other_paths(config, store)):
             Bars().note(
@@ -37,18 +39,17 @@ def train(config: Config, folder: Path, *, resume: bool = False) -> str:
                 "there is other text, run `evenglot prepare` first."
             )
         if (mixture := balance.reference_mixture) is not None:
-            reason = _train_reference(config, mixture, run, mine, resume)
+            reason = _train_reference(config, mixture, run, store, mine, resume)
             if reason == "stopped":
                 return reason
             balance = with_baseline(config, run.baseline_file)
-        return _train(config, balance, run, mine, resume)
+        return _train(config, balance, run, store, mine, resume)
 
 
-def _train(config: Config, balance: BalanceSettings, run: Run, mine: Processes, resume: bool) -> str:
-    store = open_prepared(config, verify=mine.is_first)
+def _train(config: Config, balance: BalanceSettings, run: Run, store: Store, mine: Processes, resume: bool) -> str:
     refuse_long_sentences(config, store)
     groups = config.data.groups
-    balancer = balance.create(sum_by_group(store.sizes, groups), sum_by_group(store.target_tokens, groups))
+    balancer = balance.create(groups.sum(store.sizes), groups.sum(store.target_tokens))
     refuse_without_validation(balancer, store)
     refuse_other_baseline(balance, balancer.signal, config.train.label_smoothing)
     _check_folder(run, config, resume)
@@ -68,9 +69,9 @@ def _check_folder(run: Run, config: Config, resume: bool) -> None:
         run.refuse_if_taken()
 
 
-def _train_reference(config: Config, mixture: str, run: Run, mine: Processes, resume: bool) -> str:
+def _train_reference(config: Config, mixture: str, run: Run, store: Store, mine: Processes, resume: bool) -> str:
     """`balance.baseline: auto`: a run on a mixture that stays, and its losses. What is done is not done again."""
-    sizes = dict.fromkeys(config.data.groups.values(), 1e12)  # any will do, to ask what it listens to
+    sizes = dict.fromkeys(config.data.groups.names, 1e12)  # any will do, to ask what it listens to
     signal = config.balance.without_baseline_file().create(sizes, sizes).signal
     bars = Bars()
     plain = reference_config(config, mixture)
@@ -86,9 +87,9 @@ def _train_reference(config: Config, mixture: str, run: Run, mine: Processes, re
             f"balance.baseline: auto. First a reference run {drawn}, as long as this one, in "
             f"{run.reference.folder}: it doubles the cost."
         )
-    reason = _train(plain, plain.balance, run.reference, mine, resume)
+    reason = _train(plain, plain.balance, run.reference, store, mine, resume)
     if reason != "stopped":
-        baseline(run.reference, run.baseline_file, signal or Signal(), mine, bars)
+        baseline(run.reference, run.baseline_file, signal or Signal(), mine, bars, store)
     return reason
 
 

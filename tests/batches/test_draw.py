@@ -82,14 +82,14 @@ def test_a_draw_depends_on_names_and_seed_and_not_on_the_order_of_names(case, se
     reverse = dict(reversed(sizes.items()))
     first, second = (draw(order, q, seed=seed, interval=1, rule=rule) for order in (sizes, reverse))
     assert first.names == second.names == tuple(sorted(sizes))
-    assert first.group.tolist() == second.group.tolist()
+    assert first.direction.tolist() == second.direction.tolist()
     assert first.pair.tolist() == second.pair.tolist()
 
 
 def test_a_corpus_is_drawn_in_the_same_order_whatever_the_other_corpora_are():
     alone = draw({"b": 50}, {"b": 1}, seed=1, interval=0, pairs=20)
     among = draw({"a": 9, "b": 50, "c": 7}, {"a": 1, "b": 2, "c": 1}, seed=1, interval=0, pairs=40)
-    assert sorted(alone.pair) == sorted(among.pair[among.group == among.names.index("b")])
+    assert sorted(alone.pair) == sorted(among.pair[among.direction == among.names.index("b")])
 
 
 def test_seed_interval_and_position_change_what_is_drawn_and_its_order():
@@ -97,7 +97,7 @@ def test_seed_interval_and_position_change_what_is_drawn_and_its_order():
     options = [{"seed": 1, "interval": 0}, {"seed": 2, "interval": 0}, {"seed": 1, "interval": 1}]
     options.append({"seed": 1, "interval": 0, "drawn_before": {"a": 100, "b": 0}})
     options += [{**option, "rule": "released"} for option in options[:3]]
-    drawn = {tuple(zip(i.group, i.pair, strict=True)) for i in (draw(sizes, q, **option) for option in options)}
+    drawn = {tuple(zip(i.direction, i.pair, strict=True)) for i in (draw(sizes, q, **option) for option in options)}
     assert len(drawn) == len(options)
 
 
@@ -105,7 +105,7 @@ def test_a_draw_is_the_same_in_every_process():
     program = "from evenglot.batches.draw import draw; i = draw({'a': 9, 'b': 5}, {'a': 1, 'b': 3}, seed=7, interval=2)"
     printed = {
         subprocess.run(
-            [sys.executable, "-c", f"{program}; print(i.group.tolist(), i.pair.tolist())"],
+            [sys.executable, "-c", f"{program}; print(i.direction.tolist(), i.pair.tolist())"],
             env={**os.environ, "PYTHONHASHSEED": salt},
             capture_output=True,
             text=True,
@@ -114,12 +114,12 @@ def test_a_draw_is_the_same_in_every_process():
         for salt in "12"
     }
     here = draw({"a": 9, "b": 5}, {"a": 1, "b": 3}, seed=7, interval=2)
-    assert printed == {f"{here.group.tolist()} {here.pair.tolist()}\n"}
+    assert printed == {f"{here.direction.tolist()} {here.pair.tolist()}\n"}
 
 
 def test_languages_are_mixed_along_the_interval():
     interval = draw({"a": 5000, "b": 5000}, {"a": 0.5, "b": 0.5}, seed=1, interval=0)
-    shares = interval.group.reshape(10, -1).mean(axis=1)
+    shares = interval.direction.reshape(10, -1).mean(axis=1)
     assert (abs(shares - 0.5) < 0.1).all()
 
 
@@ -146,14 +146,16 @@ def test_the_released_rule_misses_pairs_of_an_oversampled_corpus_as_often_as_cha
 def test_take_finds_what_belongs_to_each_row():
     interval = draw({"b": 40, "a": 30}, {"a": 0.2, "b": 0.8}, seed=1, interval=0)
     found = interval.take({"a": np.arange(30), "b": 100 + np.arange(40)})
-    expected = [{"a": 0, "b": 100}[interval.names[g]] + i for g, i in zip(interval.group, interval.pair, strict=True)]
+    expected = [
+        {"a": 0, "b": 100}[interval.names[d]] + i for d, i in zip(interval.direction, interval.pair, strict=True)
+    ]
     assert found.tolist() == expected
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"q": {"a": 1}}, "^q: expected exactly the groups a, b; got a"),
+        ({"q": {"a": 1}}, "^q: expected the directions a, b; got a"),
         ({"q": {"a": -1, "b": 2}}, "^q:"),
         ({"sizes": {"a": 0, "b": 3}}, "^q: 'a' has a share, but no sentence pairs"),
         ({"drawn_before": {"c": 1}}, "^drawn_before:"),
@@ -177,7 +179,7 @@ def uses_of(interval, sizes):
     """How often each pair of each corpus occurs in the interval; fails if a pair is outside its corpus."""
     result = {}
     for position, name in enumerate(interval.names):
-        pairs = interval.pair[interval.group == position]
+        pairs = interval.pair[interval.direction == position]
         assert ((pairs >= 0) & (pairs < sizes[name])).all()
         result[name] = np.bincount(pairs, minlength=sizes[name])
     return result

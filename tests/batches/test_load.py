@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evenglot.batches.draw import draw
-from evenglot.batches.load import Loader, Position, load
+from evenglot.batches.load import Loader, load
 from evenglot.sequences import ParallelSequences, Sequences
 from tests.batches.cases import mixtures
 
@@ -46,7 +46,7 @@ def pairs_of(batches, names):
         [
             (names[g], source[:s].tolist(), target[:t].tolist())
             for g, source, s, target, t in zip(
-                batch.group, batch.source, batch.source_lengths, batch.target, batch.target_lengths, strict=True
+                batch.direction, batch.source, batch.source_lengths, batch.target, batch.target_lengths, strict=True
             )
         ]
         for batch in batches
@@ -61,11 +61,11 @@ def test_a_batch_holds_the_sentences_of_its_rows_padded_on_the_right(corpora):
             assert batch.source.shape[1] == batch.source_lengths.max()
             assert batch.target.shape[1] == batch.target_lengths.max()
             assert (batch.source == PAD).sum() == batch.source.numel() - batch.source_lengths.sum()
-            for tensor in (batch.source, batch.target, batch.source_lengths, batch.target_lengths, batch.group):
+            for tensor in (batch.source, batch.target, batch.source_lengths, batch.target_lengths, batch.direction):
                 assert tensor.dtype == torch.int64
             expected = []
             for row in rows:
-                name, pair = whole.names[whole.interval.group[row]], whole.interval.pair[row]
+                name, pair = whole.names[whole.interval.direction[row]], whole.interval.pair[row]
                 sides = corpora[name].source[pair], corpora[name].target[pair]
                 expected.append((name, *(side.tolist() for side in sides)))
             assert pairs_of([batch], whole.names) == [expected]
@@ -105,12 +105,9 @@ def test_seeking_is_skipping(corpora, data):
     assert [(k, pairs_of(batches, whole.names)) for k, batches in whole.iterate(start)] == skipped
 
 
-def test_three_integers_continue_an_iteration_elsewhere(corpora):
-    first = loader(corpora, seed=5, interval=2)
-    position = first.position(3)
-    assert position == Position(seed=5, interval=2, update=3) == (5, 2, 3)
-    second = loader(corpora, seed=position.seed, interval=position.interval)
-    k, batches = next(second.iterate(position.update))
+def test_seed_interval_and_update_continue_an_iteration_elsewhere(corpora):
+    first, second = (loader(corpora, seed=5, interval=2) for _ in range(2))
+    k, batches = next(second.iterate(3))
     assert (k, pairs_of(batches, second.names)) == (3, pairs_of(first.update(3), first.names))
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from evenglot.model.loss import batch_loss, group_sums, smoothed_cross_entropy
+from evenglot.model.loss import batch_loss, direction_sums, smoothed_cross_entropy
 from tests.model.cases import all_logits, random_batch, small_model
 
 
@@ -205,15 +205,15 @@ def test_a_sentence_has_the_same_loss_in_any_batch():
     model = small_model()
     batch = random_batch(model.shape, [7, 3, 12, 1], [9, 10, 2, 1])
     order = torch.tensor([2, 0])
-    fields = ("source", "target", "source_lengths", "target_lengths", "group")
+    fields = ("source", "target", "source_lengths", "target_lengths", "direction")
     part = dataclasses.replace(batch, **{name: getattr(batch, name)[order] for name in fields})
     whole = batch_loss(model, batch, torch.ones(4), 0.1).sums
     torch.testing.assert_close(batch_loss(model, part, torch.ones(2), 0.1).sums, whole[order])
 
 
-def test_group_sums():
-    group = torch.tensor([2, 0, 2, 4])
-    sums = group_sums(torch.tensor([1.0, 10.0, 0.5, 7.0]), group, 6)
+def test_direction_sums():
+    direction = torch.tensor([2, 0, 2, 4])
+    sums = direction_sums(torch.tensor([1.0, 10.0, 0.5, 7.0]), direction, 6)
     assert sums.tolist() == [10.0, 0.0, 1.5, 0.0, 7.0, 0.0]
     assert sums.dtype == torch.float64
-    assert group_sums(torch.tensor([3, 4, 5, 6]), group, 5).tolist() == [4.0, 0.0, 8.0, 0.0, 6.0]
+    assert direction_sums(torch.tensor([3, 4, 5, 6]), direction, 5).tolist() == [4.0, 0.0, 8.0, 0.0, 6.0]

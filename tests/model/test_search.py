@@ -1,13 +1,11 @@
-from collections import Counter
 from itertools import pairwise, product
 
 import pytest
 import torch
-from scipy.stats import chisquare
 
 from evenglot.model import search
 from evenglot.model.loss import batch_loss
-from evenglot.model.search import beam_search, force, greedy, next_logits, sample
+from evenglot.model.search import beam_search, force, greedy, next_logits
 from evenglot.model.transformer import Transformer
 from evenglot.symbols import EOS, PAD
 from tests.model.cases import padded, random_batch, small_model, small_shape
@@ -134,7 +132,7 @@ def test_padding_is_never_predicted_however_much_the_model_likes_it(batch):
     with torch.no_grad():
         model.target_embedding.weight[PAD] = 3 * model.target_embedding.weight[7]
     inputs = batch.source, batch.source_lengths
-    found = beam_search(model, *inputs, n_best=5, max_length=20) + sample(model, *inputs, n=5, max_length=20, seed=1)
+    found = beam_search(model, *inputs, n_best=5, max_length=20)
     assert all(PAD not in hypothesis.pieces for hypotheses in found for hypothesis in hypotheses)
     assert all(PAD not in pieces for pieces in greedy(model, *inputs, 20))
     assert force(model, batch.source[:1], batch.source_lengths[:1], [[4, PAD]]) == [-torch.inf]
@@ -158,13 +156,10 @@ def test_beam_1_equals_greedy(model, batch):
         assert best_pieces(found) == expected
 
 
-@pytest.mark.parametrize(("decode", "length_penalty"), [("beam", 0.0), ("beam", 0.6), ("beam", 1.0), ("sample", 1.0)])
-def test_log_probability_is_that_of_forced_decoding_and_score_is_normalised(model, batch, decode, length_penalty):
+@pytest.mark.parametrize("length_penalty", [0.0, 0.6, 1.0])
+def test_log_probability_is_that_of_forced_decoding_and_score_is_normalised(model, batch, length_penalty):
     inputs = batch.source, batch.source_lengths
-    if decode == "beam":
-        found = beam_search(model, *inputs, length_penalty=length_penalty, max_length=30, n_best=5)
-    else:
-        found = sample(model, *inputs, temperature=0.9, top_k=20, max_length=30, seed=3, n=5)
+    found = beam_search(model, *inputs, length_penalty=length_penalty, max_length=30, n_best=5)
     ended = 0
     for rank in range(5):
         forced = force(model, *inputs, [hypotheses[rank].pieces for hypotheses in found])
@@ -307,11 +302,10 @@ def test_sentences_whose_search_is_over_leave_the_batch(model, batch, monkeypatc
 def test_each_sentence_has_its_own_max_length(model, batch, limits):
     inputs = batch.source[: len(limits)], batch.source_lengths[: len(limits)]
     together = beam_search(model, *inputs, max_length=torch.tensor(limits), n_best=5)
-    drawn = sample(model, *inputs, max_length=torch.tensor(limits), seed=1, n=4)
     for row, limit in enumerate(limits):
         alone = beam_search(model, *(each[row, None] for each in inputs), max_length=limit, n_best=5)
         assert [h.pieces for h in together[row]] == [h.pieces for h in alone[0]]
-        for hypothesis in together[row] + drawn[row]:
+        for hypothesis in together[row]:
             length = len(hypothesis.pieces)
             assert length < limit if hypothesis.ended else length == limit
     assert {h.ended for hypotheses in together for h in hypotheses} == {True, False}
@@ -338,87 +332,6 @@ def test_forced_decoding_equals_a_sum_over_whole_sentences(toy):
     assert force(model, source, lengths, targets) == pytest.approx(expected, abs=1e-5)
     with pytest.raises(ValueError, match="targets: expected one for each of 3 source sentences, got 2"):
         force(model, source, lengths, targets[:2])
-
-
-def test_samples_follow_the_distribution_of_the_model(toy):
-    model, source, lengths = toy
-    n = 5000
-    for row, drawn in enumerate(sample(model, source, lengths, max_length=2, seed=5, n=n)):
-        log_p = all_hypotheses(model, source[row], lengths[row], 2)
-        p = torch.tensor(list(log_p.values())).double().exp()
-        assert p.sum() == pytest.approx(1, abs=1e-6)
-        counts = Counter(with_end(hypothesis) for hypothesis in drawn)
-        assert counts.keys() <= log_p.keys()
-        assert_follows([counts[said] for said in log_p], p)
-
-
-def assert_follows(counts, p):
-    expected = p / p.sum() * sum(counts)
-    common = (expected >= 5).tolist()  # the test is not made for fewer; the rest are taken together
-    together = [sum(c for c, is_common in zip(counts, common, strict=True) if not is_common)]
-    seen = [c for c, is_common in zip(counts, common, strict=True) if is_common] + together
-    wanted = [
-        *expected[torch.tensor(common)].tolist(),
-        sum(expected.tolist()) - float(expected[torch.tensor(common)].sum()),
-    ]
-    if wanted[-1] < 1e-6:
-        assert seen.pop() == 0, "what cannot be, was drawn"
-        wanted.pop()
-    assert chisquare(seen, [w * sum(seen) / sum(wanted) for w in wanted]).pvalue > 0.01
-
-
-@pytest.mark.parametrize(
-    ("temperature", "top_k", "top_p"),
-    [(0.5, None, None), (2.0, None, None), (1.0, 3, None), (1.0, None, 0.7), (0.8, 6, 0.8), (1.0, 100, 1.0)],
-)
-def test_temperature_top_k_and_top_p_change_the_distribution(batch, temperature, top_k, top_p):
-    model = small_model(seed=3, target_pieces=12)
-    source, lengths = batch.source[4:5], batch.source_lengths[4:5]
-    log_p = all_hypotheses(model, source[0], lengths[0], 1)
-    weights = {said[0]: torch.tensor(value).div(temperature).exp().item() for said, value in log_p.items()}
-    kept = sorted(weights, key=weights.__getitem__, reverse=True)[:top_k]
-    total, reached, nucleus = sum(weights[piece] for piece in kept), 0.0, []
-    for piece in kept:
-        if top_p is None or reached < top_p * total:
-            nucleus.append(piece)
-        reached += weights[piece]
-    options = {"temperature": temperature, "top_k": top_k, "top_p": top_p}
-    (drawn,) = sample(model, source, lengths, max_length=1, seed=6, n=4000, **options)
-    counts = Counter(with_end(hypothesis)[0] for hypothesis in drawn)
-    assert counts.keys() <= set(nucleus)
-    assert 1 < len(nucleus) <= 11
-    assert_follows([counts[piece] for piece in nucleus], torch.tensor([weights[piece] for piece in nucleus]).double())
-
-
-def test_samples_are_reproducible_and_those_of_another_seed_are_others(model, batch):
-    inputs = batch.source, batch.source_lengths
-    found = sample(model, *inputs, seed=7, n=3, max_length=20)
-    assert [len(hypotheses) for hypotheses in found] == [3] * 12
-    torch.manual_seed(0)
-    assert sample(model, *inputs, seed=7, n=3, max_length=20) == found
-    assert sample(model, *inputs, seed=8, n=3, max_length=20) != found
-
-
-@pytest.mark.parametrize("options", [{"temperature": 1e-6}, {"temperature": 1e-30}, {"top_k": 1}, {"top_p": 1e-9}])
-def test_sampling_the_best_is_greedy(model, batch, options):
-    expected = greedy(model, batch.source, batch.source_lengths, 20)
-    found = sample(model, batch.source, batch.source_lengths, max_length=20, seed=1, n=2, **options)
-    assert [[h.pieces for h in hypotheses] for hypotheses in found] == [[pieces, pieces] for pieces in expected]
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"temperature": 0.0}, "temperature: expected a number above 0, got 0.0"),
-        ({"top_k": 0}, "top_k: expected at least 1, got 0"),
-        ({"top_p": 1.5}, "top_p: expected 0 < top_p <= 1, got 1.5"),
-        ({"n": 0}, "n: expected at least 1, got 0"),
-        ({"max_length": 0}, "max_length: expected at least 1, got 0"),
-    ],
-)
-def test_options_that_make_no_sense_to_sampling(model, batch, options, message):
-    with pytest.raises(ValueError, match=message):
-        sample(model, batch.source, batch.source_lengths, seed=1, **options)
 
 
 @pytest.mark.parametrize(("beam", "n_best"), [(2, 3), (0, 0), (5, 0)])

@@ -9,10 +9,11 @@ from evenglot.config import load_config
 from evenglot.corpus.prepare import prepare
 from evenglot.inference.engines import SearchOptions
 from evenglot.progress import Bars
-from evenglot.runs.checkpoint import load_model
+from evenglot.runs.checkpoint import Checkpoint, load_model
 from evenglot.runs.run import Run, RunError
 from evenglot.scoring.score import reference_losses, score_run
 from evenglot.training.train import train
+from tests.counting import calls_of
 from tests.tasks import CONFIG, HELD_OUT, write_corpora
 
 QUICK = SearchOptions(1, max_length=4)
@@ -50,6 +51,13 @@ def test_a_pair_that_is_too_long_for_the_model_does_not_count_in_the_loss(projec
     assert (counts[:HELD_OUT] > 0).all()
     assert (counts[HELD_OUT:] == 0).all()
     assert len(counts) == HELD_OUT + 1
+
+
+@pytest.mark.parametrize("engine", ["torch", "ctranslate2"])
+def test_the_checkpoint_is_read_once(project, monkeypatch, engine):
+    reads = calls_of(monkeypatch, Checkpoint, "read")
+    scores, _ = score_run(Run(project / "run"), "test", QUICK, Bars(), engine=engine, device="cpu")
+    assert [each.step for (each,) in reads] == [scores["made"]["step"]] == [2]
 
 
 def test_a_direction_of_which_no_pair_fits_has_no_loss(project):

@@ -9,7 +9,7 @@ from tests.serve.clients import serving
 
 @pytest.fixture(scope="module")
 def model(run, translator):
-    return about(Run(run), "best", translator)
+    return about(Run(run), Run(run).config().balance.strategy, Run(run).best().step, translator)
 
 
 @pytest.fixture(scope="module")

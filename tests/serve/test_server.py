@@ -11,7 +11,10 @@ from pathlib import Path
 import httpx
 import pytest
 
+from evenglot.runs import checkpoint
+from evenglot.runs.checkpoint import Checkpoint
 from evenglot.serve import listen, serve
+from tests.counting import calls_of
 from tests.patience import PATIENCE
 from tests.serve.clients import FOREIGN, ask, wait_until, waiting
 from tests.web import get
@@ -24,6 +27,20 @@ def test_a_taken_port_or_a_strange_one_is_told(run):
         serve(run, port=70000)
     with pytest.raises(ValueError, match="cannot listen on port 0 of no.such.host.invalid"):
         serve(run, host="no.such.host.invalid", port=0)
+
+
+class ServingError(Exception):
+    """Raised as soon as a server is about to listen."""
+
+
+def test_the_checkpoint_is_chosen_and_read_once(run, monkeypatch):
+    def stop(text):
+        raise ServingError(text)
+
+    chosen, reads = calls_of(monkeypatch, checkpoint, "best"), calls_of(monkeypatch, Checkpoint, "read")
+    with pytest.raises(ServingError):
+        serve(run, port=0, tell=stop)
+    assert len(chosen) == len(reads) == 1
 
 
 def test_without_the_packages_it_says_what_to_install(monkeypatch):

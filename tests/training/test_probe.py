@@ -8,6 +8,7 @@ import torch
 
 from evenglot.balance import GradientProbe
 from evenglot.config import load_config
+from evenglot.directions import GroupMap
 from evenglot.runs.checkpoint import checkpoints, load_model
 from evenglot.training.probe import mean_cosines
 from evenglot.training.step import Step
@@ -98,8 +99,8 @@ def test_looking_at_gradients_does_not_change_what_is_learnt(configure, tmp_path
 # --------------------------------------------------------------------------------------- a probe in isolation
 
 SIZES = {"aa-en": 9, "bb-en": 5, "cc-en": 6}
-OWN_GROUPS = {name: name for name in SIZES}
-TWO_GROUPS = {"aa-en": "large", "bb-en": "small", "cc-en": "small"}
+OWN_GROUPS = GroupMap({name: name for name in SIZES})
+TWO_GROUPS = GroupMap({"aa-en": "large", "bb-en": "small", "cc-en": "small"})
 
 
 class Witness(Step):

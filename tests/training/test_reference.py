@@ -12,11 +12,12 @@ from evenglot.balance.balancer import Signal
 from evenglot.cli import app
 from evenglot.config import load_config
 from evenglot.progress import Bars
-from evenglot.runs.checkpoint import checkpoints, fingerprint, load_model, save
+from evenglot.runs.checkpoint import Checkpoint, checkpoints, fingerprint, load_model, save
 from evenglot.runs.run import Run, RunError
 from evenglot.training.parallel import Processes
 from evenglot.training.reference import baseline, reference_cost
 from evenglot.training.train import train
+from tests.counting import calls_of
 from tests.training.commands import without_times
 from tests.training.helpers import events, store_of, total_loss
 
@@ -43,6 +44,12 @@ def compute(folder, out, signal=TOKENS_OF_TRAINING_TEXT):
     losses = baseline(Run(folder), out, signal, Processes(), Bars())
     assert json.loads(out.read_text())["losses"] == losses
     return losses
+
+
+def test_the_checkpoint_is_read_once(reference, tmp_path, monkeypatch):
+    reads = calls_of(monkeypatch, Checkpoint, "read")
+    compute(reference[1], tmp_path / "losses.json")
+    assert [each.step for (each,) in reads] == [10]
 
 
 def naive(config, folder, split="train"):

@@ -11,6 +11,7 @@ from evenglot.balance.examples import FastDRO
 from evenglot.balance.groups import Groups
 from evenglot.batches.draw import all_pairs
 from evenglot.batches.load import collate, load
+from evenglot.directions import GroupMap
 from evenglot.robust import chi_square_weights, cvar_weights
 from evenglot.symbols import PAD
 from evenglot.training.step import Observed, TrainingError
@@ -18,8 +19,8 @@ from tests.training.helpers import NO_DROPOUT, gradient_of, random_corpora, step
 
 SIZES = {"aa-en": 12, "bb-en": 7, "cc-en": 4}
 CORPORA = random_corpora(SIZES)
-OWN_GROUPS = {name: name for name in SIZES}
-TWO_GROUPS = {"aa-en": "large", "bb-en": "small", "cc-en": "small"}
+OWN_GROUPS = GroupMap({name: name for name in SIZES})
+TWO_GROUPS = GroupMap({"aa-en": "large", "bb-en": "small", "cc-en": "small"})
 CLOSE = {"rtol": 1e-5, "atol": 1e-6}
 
 
@@ -71,8 +72,7 @@ def test_plain_training_follows_the_mean_over_all_tokens_of_all_micro_batches(bu
 @pytest.mark.parametrize("groups", [OWN_GROUPS, TWO_GROUPS], ids=["by pair", "by label"])
 def test_loss_weights_make_it_the_mixture_of_the_token_means_of_the_groups(groups):
     step = step_of(SIZES)
-    members = {group: [name for name in SIZES if groups[name] == group] for group in groups.values()}
-    sizes = {group: sum(SIZES[name] for name in names) for group, names in members.items()}
+    members, sizes = groups.members(SIZES), groups.sum(SIZES)
     tokens = {group: sum(int(CORPORA[n].target.lengths.sum()) for n in names) for group, names in members.items()}
     q = dict(zip(sorted(sizes), [0.2, 0.7, 0.1] if len(sizes) == 3 else [0.4, 0.6], strict=True))
     mixture = sum(q[group] * torch.cat(by_sentence(step.model, names)).mean() for group, names in members.items())
@@ -205,7 +205,7 @@ def test_a_loss_that_is_not_finite_names_its_direction_and_spares_the_model(stra
     batches = []
     for batch in whole_corpus():
         clean = torch.where(batch.source == poison, poison - 1, batch.source)
-        clean[batch.group == 1, 0] = poison
+        clean[batch.direction == 1, 0] = poison
         batches.append(replace(batch, source=clean))
     with torch.no_grad():
         step.model.source_embedding.weight[poison] = torch.nan

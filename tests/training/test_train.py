@@ -8,6 +8,7 @@ import pytest
 
 from evenglot.balance import save_baseline
 from evenglot.config import load_config
+from evenglot.corpus import artefacts, prepared, store
 from evenglot.corpus.prepare import prepare
 from evenglot.corpus.prepared import StoreError
 from evenglot.progress import Bars
@@ -17,6 +18,7 @@ from evenglot.runs.run import Run, RunError
 from evenglot.training import warnings as doubts
 from evenglot.training.step import TrainingError
 from evenglot.training.train import train
+from tests.counting import calls_of
 
 
 def events(run, name):
@@ -41,6 +43,17 @@ def test_the_start_and_the_end_are_told_in_full(configure, tmp_path):
     assert start["updates"] == end["step"]
     assert end["reason"] == "intervals"
     assert (tmp_path / "run" / end["best_folder"]).is_dir()
+
+
+@pytest.mark.parametrize("balance", [{"strategy": "proportional"}, {"strategy": "chi-ibr", "baseline": "auto"}])
+def test_the_store_is_opened_validated_and_verified_once(configure, tmp_path, monkeypatch, balance):
+    opened = calls_of(monkeypatch, prepared, "open_store")
+    configs = calls_of(monkeypatch, store, "load_config")
+    verified = calls_of(monkeypatch, artefacts, "verify")
+    config = configure(balance, train={"updates": 2})
+    train(config, tmp_path / "run")
+    assert len(opened) == len(configs) == 1
+    assert sorted(verified) == sorted((folder,) for folder in store.open_store(config.store.folder, False).artefacts)
 
 
 # ----------------------------------------------------------------------------------------------------- refused
