@@ -9,8 +9,7 @@ from time import monotonic
 
 import torch
 
-from evenglot.balance import Balancer
-from evenglot.balance.balancer import Split
+from evenglot.balance import Balancer, Split
 from evenglot.batches.draw import Interval, draw
 from evenglot.batches.load import Batch, Loader, load
 from evenglot.config import Config
@@ -164,8 +163,7 @@ class Training:
     def _end_interval(self, interval: Interval) -> None:
         """Validate, let the adversary answer, save."""
         at, every = self.at, self.settings.validate_every
-        listens = self.balancer.signal is not None and self.balancer.signal.split == "valid"
-        if every is None or listens or at.step % every == 0:
+        if every is None or self.balancer.needs.validation_losses or at.step % every == 0:
             self._validate()
         by_group = dict.fromkeys(self.groups.values(), 0)
         for name, pairs in interval.counts.items():
@@ -204,7 +202,7 @@ class Training:
 
     def _observe(self, seen: Observed, split: Split) -> None:
         """Hand the balancer sums and counts by group, in the unit that it wants."""
-        signal = self.balancer.signal
+        signal = self.balancer.needs.losses
         counts = seen.characters if signal is not None and signal.unit == "character" else seen.tokens
         sums, numbers = (dict.fromkeys(self.groups.values(), 0.0) for _ in range(2))
         for name, loss, count in zip(self.step.names, seen.losses.tolist(), counts.tolist(), strict=True):
@@ -214,7 +212,7 @@ class Training:
 
     def _probe_gradients(self) -> None:
         """For strategies that ask for it: after the first update, and every so many."""
-        probe, step = self.balancer.needs_gradients, self.at.step
+        probe, step = self.balancer.needs.gradients, self.at.step
         if probe is None or (step % probe.every and step != 1):
             return
         started = monotonic()
