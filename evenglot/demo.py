@@ -11,7 +11,7 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from evenglot.balance.balancer import Signal
+from evenglot.balance import Signal
 from evenglot.comparison.compare import compare
 from evenglot.comparison.results import read_result
 from evenglot.comparison.tables import scores_sheet, verdict

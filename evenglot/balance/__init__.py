@@ -1,21 +1,45 @@
-"""What was observed -> what to show next: every strategy under one interface. NumPy only."""
+"""Observed losses -> the next mixture: every strategy under one interface. NumPy only."""
 
-from evenglot.balance.balancer import Balancer, GradientProbe, Mixture, Signal
+from evenglot.balance.balancer import Balancer, Mixture
 from evenglot.balance.baseline import ideal, load_baseline, mean_losses, save_baseline
-from evenglot.balance.catalogue import PRESETS, STRATEGIES, Preset, create
+from evenglot.balance.catalogue import (
+    FAINT_TAU,
+    PRESETS,
+    STRATEGIES,
+    Preset,
+    Strategy,
+    check_mixture,
+    check_options,
+    create,
+    describe,
+    describe_settings,
+    keep_mixture,
+)
+from evenglot.balance.description import Description, GradientProbe, Needs, Sampling, Signal, Split
 from evenglot.balance.groups import Groups
 
 __all__ = [
+    "FAINT_TAU",
     "PRESETS",
     "STRATEGIES",
     "Balancer",
+    "Description",
     "GradientProbe",
     "Groups",
     "Mixture",
+    "Needs",
     "Preset",
+    "Sampling",
     "Signal",
+    "Split",
+    "Strategy",
+    "check_mixture",
+    "check_options",
     "create",
+    "describe",
+    "describe_settings",
     "ideal",
+    "keep_mixture",
     "load_baseline",
     "mean_losses",
     "save_baseline",

@@ -17,15 +17,14 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from evenglot.balance.description import Cadence, GradientProbe, Needs, Signal, Split
 from evenglot.balance.groups import Groups
 from evenglot.robust.validate import Vector
-
-Split = Literal["train", "valid"]
 
 
 @dataclass(frozen=True)
@@ -36,48 +35,36 @@ class Mixture:
     loss: dict[str, float] | None = None
 
 
-@dataclass(frozen=True)
-class Signal:
-    """Which losses a balancer wants to observe: of which split, and summed over what its counts count."""
-
-    split: Split = "train"
-    unit: Literal["token", "character"] = "token"
-
-    def __post_init__(self) -> None:
-        if self.split not in ("train", "valid"):
-            raise ValueError(f"signal: expected 'train' or 'valid', got {self.split!r}")
-        if self.unit not in ("token", "character"):
-            raise ValueError(f"loss_per: expected 'token' or 'character', got {self.unit!r}")
-
-
-@dataclass(frozen=True)
-class GradientProbe:
-    """A request to the training loop: every `every` steps, gradients on small samples of every group.
-
-    For each group draw up to `sentences` sentence pairs or `tokens` target tokens of training and of validation data,
-    compute the gradient of the training loss on each, and tell the balancer's `reward` how well they agree: for each
-    group the mean, over all validation gradients, of the cosine between its training gradient and these.
-    """
-
-    every: int
-    sentences: int
-    tokens: int
-
-
 class Balancer:
     """The base of all strategies: a mixture over groups that, by itself, stays at the data proportions."""
 
     strategy: str = ""  # the name it was created by
-    cadence: Literal["never", "interval", "step"] = "never"  # when can the mixture change?
-    signal: Signal | None = None  # which losses should be observed?
-    needs_gradients: GradientProbe | None = None  # should gradients be probed, and how?
-    weighs_examples: bool = False  # should `example_weights` be asked at every step?
+    needs: Needs = Needs()  # what it asks of the training loop
+    cadence: Cadence = "never"  # when the mixture can change
     baseline: Vector | None = None  # reference losses that it takes off, in the order of the groups
+    planned_intervals: int | None = None  # the length of run that its limits are planned for; None: any
+    steadier_estimator: str | None = None  # if it follows means of updates, the `estimator` for updates of few batches
+    is_faint: bool = False  # do its defaults hardly let the mixture leave the data on corpora of these sizes?
 
     def __init__(self, groups: Groups, q: Vector | None = None) -> None:
         self.groups = groups
         self.intervals = 0
         self._q = groups.p if q is None else q
+
+    @property
+    def signal(self) -> Signal | None:
+        """The losses it observes; None if it goes by none."""
+        return self.needs.losses
+
+    @property
+    def needs_gradients(self) -> GradientProbe | None:
+        """How gradients should be probed, if they should."""
+        return self.needs.gradients
+
+    @property
+    def weighs_examples(self) -> bool:
+        """Should `example_weights` be asked at every step?"""
+        return self.needs.example_weights
 
     @property
     def q(self) -> dict[str, float]:
@@ -94,11 +81,26 @@ class Balancer:
         """How to realise q: what to draw, and how to weight the loss."""
         return Mixture(sample=self.groups.keyed(self.groups.sentence_shares(self._q)))
 
+    def reach(self, group: str) -> float | None:
+        """The largest share, in the unit of p, that this group can get of what is sampled; None: no limit."""
+        extremes = self.extremes(group)
+        if extremes is None:
+            return None
+        place = self.groups.names.index(group)
+        return max(float(mixture[place]) for mixture in extremes)
+
+    def extremes(self, group: str) -> list[Vector] | None:
+        """Mixtures that can be sampled, in the unit of p; no other gives this group more than one of them does.
+
+        None: the strategy sets no limit. So it is for a strategy that moves and does not say how far.
+        """
+        return [self._q] if self.cadence == "never" else None
+
     def observe(self, loss_sums: Mapping[str, float], counts: Mapping[str, float], split: Split = "train") -> None:
         """Take note of one optimizer step (or one validation): summed loss and count of each group, all ranks."""
 
     def reward(self, rewards: Mapping[str, float]) -> None:
-        """Take note of one probe of gradients (`needs_gradients`): the reward of each group that has data."""
+        """Take note of one probe of gradients (`needs.gradients`): the reward of each group that has data."""
 
     def example_weights(self, losses: ArrayLike, names: Sequence[str]) -> Vector:
         """Weights that sum to 1, for the mean token losses of the examples of a batch and the groups they are of."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
@@ -23,6 +23,12 @@ class Rule(Protocol):
 
     def respond(self, q: Vector, v: Vector, caps: Vector | None) -> Vector:
         """The mixture after q, when v are the losses minus baselines."""
+
+    def farthest(self, group: int, start: Vector, caps: Vector | None) -> Vector | None:
+        """The mixture with the largest share of a group that the rule can ever respond with; None: it has no limit.
+
+        `start` is the mixture it began with, under the first caps; `caps` are the loosest there will be.
+        """
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,6 +53,12 @@ class ChiSquareResponse:
         nearest = nearest_under(caps, self.centre, self.floor)
         rho = max(self.rho, ChiSquareBall(self.centre, 0).divergence(nearest))
         return ChiSquareBall(self.centre, rho, self.floor, reachable(caps, self.centre)).best_response(v)
+
+    def farthest(self, group: int, start: Vector, caps: Vector | None) -> Vector:
+        """The best response if this group alone is behind. The first caps may have pushed the mixture beyond rho."""
+        ball = ChiSquareBall(self.centre, 0)
+        rho = max(self.rho, ball.divergence(start))
+        return replace(self, rho=rho).respond(start, alone_behind(group, len(self.centre)), caps)
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,6 +85,19 @@ class CVaRResponse:
         if np.minimum(caps, limit).sum() < 1:
             return nearest_under(caps, self.centre, self.floor)
         return CVaR(self.centre, self.alpha, self.floor, caps).best_response(v)
+
+    def farthest(self, group: int, start: Vector, caps: Vector | None) -> Vector:
+        """The best response if this group alone is behind. The first caps may have led out of the set."""
+        beyond = self.alpha > 0 and (start > self.centre / self.alpha * (1 + 1e-12)).any()
+        rule = replace(self, alpha=0.0) if beyond else self
+        return rule.respond(start, alone_behind(group, len(self.centre)), caps)
+
+
+def alone_behind(group: int, size: int) -> Vector:
+    """Excess losses of so many groups, of which one is behind and all others are even."""
+    excess = np.zeros(size)
+    excess[group] = 1.0
+    return excess
 
 
 def nearest_under(caps: Vector | None, centre: Vector, floor: float) -> Vector:

@@ -3,30 +3,41 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
 
-from evenglot.balance.balancer import Balancer, Signal, Split
+from evenglot.balance.balancer import Balancer
 from evenglot.balance.baseline import Baseline, baseline_vector
 from evenglot.balance.best_response import ChiSquareResponse, CVaRResponse, Rule, radius_for_upsampling
-from evenglot.balance.examples import FastDRO
-from evenglot.balance.gradient import MultiDDS
+from evenglot.balance.description import Describe, Description, Sampling, Split, fixed_mixture
+from evenglot.balance.examples import FastDRO, describe_fastdro
+from evenglot.balance.gradient import MultiDDS, describe_multidds
 from evenglot.balance.groups import Groups, Unit
-from evenglot.balance.loss_driven import Caps, LossDriven
+from evenglot.balance.loss_driven import Apply, Caps, LossDriven, every_interval, every_step
 from evenglot.balance.losses import EMA, Estimator, IntervalMean, LatestBatch, Start, TokenEMA
 from evenglot.balance.primal_dual import ExponentiatedGradient, ProjectedGradient
 from evenglot.balance.released import ReleasedResponse
-from evenglot.balance.static import MixtureSpec, Schedule, mixture_of, temperature, unimax
+from evenglot.balance.static import (
+    MixtureSpec,
+    Schedule,
+    describe_schedule,
+    describe_temperature,
+    mixture_of,
+    temperature,
+    unimax,
+)
 from evenglot.robust.solvers import chi_square_divergence
 from evenglot.robust.validate import Vector
 from evenglot.wording import did_you_mean
 
-Apply = Literal["resample", "reweight"]
+FAINT_TAU = 1.2  # a temperature that hardly changes anything
+
 IntervalEstimator = Literal["ema", "token-ema", "interval-mean"]
 StepEstimator = Literal["latest", "ema", "token-ema"]
+PresetName = Literal["recommended", "paper", "released-ted", "released-wmt"]
 
 
 @dataclass(frozen=True)
@@ -38,16 +49,13 @@ class Preset:
     reset: bool = False
     rho: float | None = None
     max_upsample: float | None = None
-    released: bool = (
-        False  # the q-update of the released code, and its drop of baselines when all excesses are negative
-    )
+    # the q-update of the released code, and its drop of baselines when all excesses are negative:
+    released: bool = False
     clamp_to_min_p: bool = False
-    draw: Mapping[str, Any] = field(default_factory=lambda: {"epoch_size": "n", "oversample": "cycle"})
+    sampling: Sampling = field(default_factory=Sampling)
 
 
-RELEASED_DRAW = {"epoch_size": "released", "oversample": "released"}
-
-PRESETS: Mapping[str, Preset] = {
+PRESETS: Mapping[PresetName, Preset] = {
     "recommended": Preset(max_upsample=5.0, floor=0.2, start="first"),
     "paper": Preset(floor=0.0, start="zero"),
     "released-ted": Preset(
@@ -57,10 +65,10 @@ PRESETS: Mapping[str, Preset] = {
         reset=True,
         released=True,
         clamp_to_min_p=True,
-        draw={**RELEASED_DRAW, "max_scale_up": 1.5},
+        sampling=Sampling("released", max_scale_up=1.5),
     ),
     "released-wmt": Preset(
-        rho=0.3, floor=0.2, start="zero", released=True, draw={**RELEASED_DRAW, "max_scale_up": 1.0}
+        rho=0.3, floor=0.2, start="zero", released=True, sampling=Sampling("released", max_scale_up=1.0)
     ),
 }
 
@@ -77,20 +85,95 @@ def create(
 
     `p_unit="tokens"` counts the shares p and q in target tokens, given in `tokens`.
     """
-    build = STRATEGIES.get(name)
-    if build is None:
-        raise ValueError(f"name: unknown strategy {name!r}; {did_you_mean(name, STRATEGIES)}")
-    _, *known = inspect.signature(build).parameters.values()  # the first is the groups
+    strategy = _checked(name, options)
+    return strategy.balancer(name, Groups.of(sizes, tokens, p_unit), options)
+
+
+def describe(name: str, **options: Any) -> Description:
+    """The facts about a strategy with these options, before there are data; options that are left out are defaults.
+
+    It checks no values (see `check_options`), and ignores options that the strategy does not have.
+    """
+    strategy = STRATEGIES.get(name)
+    if strategy is None:
+        raise _unknown(name)
+    known = {option: value for option, value in options.items() if option in strategy.options}
+    return strategy.describe(**{**strategy.defaults, **known})
+
+
+def describe_settings(settings: Mapping[str, Any]) -> Description | None:
+    """As `describe`, of the `balance` section of any log; None for a strategy that the catalogue does not have."""
+    options = dict(settings)
+    name = options.pop("strategy", None)
+    try:
+        return describe(name, **options) if name in STRATEGIES else None
+    except (KeyError, TypeError, ValueError):  # of a version whose options are not ours
+        return None
+
+
+def check_options(name: str, names: Iterable[str], *, p_unit: Unit = "sentences", **options: Any) -> None:
+    """Raise what `create` would raise for groups of these names, whatever the sizes of their corpora."""
+    strategy = _checked(name, options)
+    strategy.balancer(name, Groups.nominal(names, p_unit), options)
+
+
+def check_mixture(mixture: MixtureSpec, names: Iterable[str], argument: str) -> None:
+    """Raise ValueError, naming the argument, if this is no mixture for groups of these names."""
+    mixture_of(mixture, Groups.nominal(names), argument)
+
+
+def keep_mixture(mixture: str) -> tuple[str, dict[str, Any]]:
+    """Name and options of the strategy that keeps a mixture ('data', 'tau:5', ...) for the whole run."""
+    return ("proportional", {}) if mixture == "data" else ("schedule", {"points": {0: mixture}})
+
+
+@dataclass(frozen=True)
+class Strategy:
+    """An entry of the catalogue: what builds the balancer, and what describes it by its options alone.
+
+    `build` takes the groups, then the options as keywords; names, types and defaults of the options are those of its
+    signature, their meaning is its docstring.
+    """
+
+    build: Callable[..., Balancer]
+    describe: Describe = fixed_mixture
+
+    @property
+    def options(self) -> dict[str, inspect.Parameter]:
+        """The options by name, their annotations resolved."""
+        _, *options = inspect.signature(self.build, eval_str=True).parameters.values()  # the first is the groups
+        return {option.name: option for option in options}
+
+    @property
+    def defaults(self) -> dict[str, Any]:
+        """Of the options that have one."""
+        return {name: option.default for name, option in self.options.items() if option.default is not option.empty}
+
+    def balancer(self, name: str, groups: Groups, options: Mapping[str, Any]) -> Balancer:
+        """A balancer that knows the name of its strategy."""
+        made = self.build(groups, **options)
+        made.strategy = name
+        return made
+
+
+def _checked(name: str, options: Mapping[str, Any]) -> Strategy:
+    """The strategy of that name, if it has these options and needs no others."""
+    strategy = STRATEGIES.get(name)
+    if strategy is None:
+        raise _unknown(name)
+    known = strategy.options
     for option in options:
-        if option not in [parameter.name for parameter in known]:
-            hint = did_you_mean(option, [parameter.name for parameter in known]) if known else "it has none"
+        if option not in known:
+            hint = did_you_mean(option, known) if known else "it has none"
             raise ValueError(f"{option}: unknown option of {name!r}; {hint}")
-    for parameter in known:
-        if parameter.default is parameter.empty and parameter.name not in options:
-            raise ValueError(f"{parameter.name}: {name!r} cannot do without it")
-    made = build(Groups.of(sizes, tokens, p_unit), **options)
-    made.strategy = name
-    return made
+    for option, parameter in known.items():
+        if parameter.default is parameter.empty and option not in options:
+            raise ValueError(f"{option}: {name!r} cannot do without it")
+    return strategy
+
+
+def _unknown(name: str) -> ValueError:
+    return ValueError(f"name: unknown strategy {name!r}; {did_you_mean(name, STRATEGIES)}")
 
 
 # ---------------------------------------------------------------------------------------------------- static
@@ -130,7 +213,7 @@ def schedule(groups: Groups, points: Mapping[int, MixtureSpec], interpolate: boo
 def chi_ibr(
     groups: Groups,
     *,
-    preset: str = "recommended",
+    preset: PresetName = "recommended",
     rho: float | str | None = None,
     max_upsample: float | None = None,
     floor: float | None = None,
@@ -164,6 +247,7 @@ def chi_ibr(
     distance = None if rho is None else _distance(rho, groups, centre)
     radius = _radius(base, distance, max_upsample, centre)
     least = base.floor if floor is None else floor
+    left_open = preset == "recommended" and center == "data" and rho is None and max_upsample is None
     rule: Rule = ChiSquareResponse(centre, radius, least)
     if base.released:
         rule = ReleasedResponse(centre, radius, least, base.clamp_to_min_p)
@@ -172,11 +256,17 @@ def chi_ibr(
         rule=rule,
         estimator=_estimator(groups, estimator, ema, start or base.start, reset, base.reset, signal),
         baseline=baseline_vector(baseline, groups),
-        signal=Signal(signal, loss_per),
+        description=every_interval(signal=signal, loss_per=loss_per),
         caps=caps,
         warmup=warmup,
         drop_negative_baseline=base.released,
+        is_faint=left_open and radius < chi_square_divergence(temperature(groups.p, FAINT_TAU), groups.p),
     )
+
+
+def describe_chi_ibr(*, preset: PresetName, **others: Any) -> Description:
+    """The presets of the released code sample intervals in its way, too."""
+    return replace(every_interval(**others), sampling=PRESETS[preset].sampling)
 
 
 def cvar_ibr(
@@ -204,7 +294,7 @@ def cvar_ibr(
         rule=CVaRResponse(mixture_of(center, groups, "center"), alpha, floor),
         estimator=_estimator(groups, estimator, ema, start, reset, False, signal),
         baseline=baseline_vector(baseline, groups),
-        signal=Signal(signal, loss_per),
+        description=every_interval(signal=signal, loss_per=loss_per),
         caps=Caps(max_ratio, max_passes, intervals, interval_size),
         warmup=warmup,
     )
@@ -310,20 +400,21 @@ def _step_estimator(groups: Groups, name: str, ema: float) -> Estimator:
 
 def _every_step(groups: Groups, rule: Rule, estimator: Estimator, baseline: Baseline, apply: Apply) -> Balancer:
     reference = baseline_vector(baseline, groups)
-    return LossDriven(groups, rule=rule, estimator=estimator, baseline=reference, cadence="step", apply=apply)
+    description = every_step(apply=apply)
+    return LossDriven(groups, rule=rule, estimator=estimator, baseline=reference, description=description)
 
 
-STRATEGIES: Mapping[str, Callable[..., Balancer]] = {
-    "proportional": proportional,
-    "temperature": tempered,
-    "uniform": uniform,
-    "unimax": unimax_balancer,
-    "schedule": schedule,
-    "chi-ibr": chi_ibr,
-    "cvar-ibr": cvar_ibr,
-    "group-dro": group_dro,
-    "chi-pd": chi_pd,
-    "cvar-pd": cvar_pd,
-    "fastdro": FastDRO,
-    "multidds": MultiDDS,
+STRATEGIES: dict[str, Strategy] = {
+    "proportional": Strategy(proportional, lambda: describe_temperature(tau=1.0)),
+    "temperature": Strategy(tempered, describe_temperature),
+    "uniform": Strategy(uniform, lambda: describe_temperature(tau=np.inf)),
+    "unimax": Strategy(unimax_balancer),
+    "schedule": Strategy(schedule, describe_schedule),
+    "chi-ibr": Strategy(chi_ibr, describe_chi_ibr),
+    "cvar-ibr": Strategy(cvar_ibr, every_interval),
+    "group-dro": Strategy(group_dro, every_step),
+    "chi-pd": Strategy(chi_pd, every_step),
+    "cvar-pd": Strategy(cvar_pd, every_step),
+    "fastdro": Strategy(FastDRO, describe_fastdro),
+    "multidds": Strategy(MultiDDS, describe_multidds),
 }

@@ -7,12 +7,14 @@ of all examples of an update, asks `example_weights`, and trains on the sum of w
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from evenglot.balance.balancer import Balancer
 from evenglot.balance.baseline import Baseline, baseline_vector
+from evenglot.balance.description import Description, Needs
 from evenglot.balance.groups import Groups
 from evenglot.robust.batch import chi_square_weights, cvar_weights
 from evenglot.robust.validate import Vector, number, vector
@@ -25,7 +27,7 @@ class FastDRO(Balancer):
     off each loss first.
     """
 
-    weighs_examples = True
+    needs = Needs(example_weights=True)
     baseline: Vector
 
     def __init__(
@@ -53,3 +55,8 @@ class FastDRO(Balancer):
         if self.alpha is None:
             return chi_square_weights(excess, self.rho, self.penalty)
         return cvar_weights(excess, self.alpha, self.penalty)
+
+
+def describe_fastdro(**options: Any) -> Description:
+    """FastDRO weights examples; the mixture of groups stays."""
+    return Description(FastDRO.needs)

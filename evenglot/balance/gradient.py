@@ -1,6 +1,6 @@
 """MultiDDS-S (Wang et al. 2020): show more of the groups whose gradient points where validation wants to go.
 
-The balancer holds the scorer; gradients are the training loop's business, and `needs_gradients` says when and on what.
+The balancer holds the scorer; gradients are the training loop's business, and `needs` says when and on what.
 """
 
 from __future__ import annotations
@@ -10,11 +10,17 @@ from typing import Any
 
 import numpy as np
 
-from evenglot.balance.balancer import Balancer, GradientProbe
+from evenglot.balance.balancer import Balancer
+from evenglot.balance.description import Description, GradientProbe, Needs
 from evenglot.balance.groups import Groups
 from evenglot.robust.validate import Vector, number
 
 ADAM_BETAS, ADAM_EPSILON = (0.9, 0.999), 1e-8  # the defaults of torch, which the reference implementation uses
+
+
+def describe_multidds(*, every: int, probe_sentences: int, probe_tokens: int, **others: Any) -> Description:
+    """MultiDDS asks for gradients, of training and of validation text."""
+    return Description(Needs(gradients=GradientProbe(every, probe_sentences, probe_tokens)), cadence="step")
 
 
 class MultiDDS(Balancer):
@@ -23,8 +29,6 @@ class MultiDDS(Balancer):
     R_i is the mean over validation groups of cos(validation gradient, training gradient of i). For positive rewards
     the steps lead towards P ~ R; with the reference settings a probe moves a logit by about 0.02.
     """
-
-    cadence = "step"
 
     def __init__(
         self,
@@ -39,11 +43,12 @@ class MultiDDS(Balancer):
         super().__init__(groups)
         self.learning_rate = number(learning_rate, "learning_rate", 0)
         self.adam_steps = int(number(adam_steps, "adam_steps", 1))
-        self.needs_gradients = GradientProbe(
+        description = describe_multidds(
             every=int(number(every, "every", 1)),
-            sentences=int(number(probe_sentences, "probe_sentences", 1)),
-            tokens=int(number(probe_tokens, "probe_tokens", 1)),
+            probe_sentences=int(number(probe_sentences, "probe_sentences", 1)),
+            probe_tokens=int(number(probe_tokens, "probe_tokens", 1)),
         )
+        self.needs, self.cadence = description.needs, description.cadence
         self._admitted = groups.p > 0  # empty corpora stay out: their logit would be -inf
         self._logits = np.log(groups.p, out=np.zeros_like(groups.p), where=self._admitted)
         self._mean, self._square = np.zeros_like(groups.p), np.zeros_like(groups.p)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -11,6 +11,7 @@ import numpy as np
 from evenglot.robust.validate import Vector, distribution
 
 Unit = Literal["sentences", "tokens"]
+NOMINAL_SIZE = 1e12  # sentence pairs of a nominal corpus: so many that no limit on repetitions is out of reach
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,6 +44,15 @@ class Groups:
             raise ValueError("tokens: a group with sentence pairs needs tokens, and one without cannot have any")
         share = tokens_of if unit == "tokens" and tokens_of is not None else size_of
         return Groups(names, size_of, tokens_of, unit, distribution(share, "sizes"))
+
+    @staticmethod
+    def nominal(names: Iterable[str], unit: Unit = "sentences") -> Groups:
+        """Groups of equal and practically unlimited size, to check settings against names before there are data.
+
+        Whatever a strategy refuses here, it refuses with any data; no number that depends on sizes is meaningful.
+        """
+        sizes = dict.fromkeys(names, NOMINAL_SIZE)
+        return Groups.of(sizes, sizes, unit)
 
     def vector(self, values: Mapping[str, float], argument: str, default: float | None = None) -> Vector:
         """Values in the order of `names`; a missing name takes the default, or is an error if there is none."""

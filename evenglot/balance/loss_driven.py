@@ -13,11 +13,14 @@ from typing import Any, Literal
 
 import numpy as np
 
-from evenglot.balance.balancer import Balancer, Mixture, Signal, Split, loss_vectors
+from evenglot.balance.balancer import Balancer, Mixture, loss_vectors
 from evenglot.balance.best_response import Rule
+from evenglot.balance.description import Description, Needs, Signal, Split
 from evenglot.balance.groups import Groups
 from evenglot.balance.losses import Estimator
 from evenglot.robust.validate import Vector, number
+
+Apply = Literal["resample", "reweight"]
 
 
 @dataclass(frozen=True)
@@ -72,15 +75,33 @@ class Caps:
         upper = np.min(limits, axis=0)
         return np.asarray(upper) if upper.any() else groups.p
 
+    def upper_ever(self, groups: Groups) -> Vector | None:
+        """The largest q that is allowed in any interval of the planned run; None if nothing is limited.
+
+        A corpus that was never sampled has all its passes left for the last interval.
+        """
+        return self.upper(groups, np.zeros(len(groups.names)), (self.intervals or 1) - 1)
+
     def _epochs(self, groups: Groups) -> float:
         """Passes over all the data in one interval."""
         return 1.0 if self.interval_size is None else float(self.interval_size / groups.sizes.sum())
 
 
-class LossDriven(Balancer):
-    """Mixtures that answer observed losses: best responses once an interval, or small steps at every step."""
+def every_interval(*, signal: Split, loss_per: Literal["token", "character"], **others: Any) -> Description:
+    """A strategy that sets the mixture once an interval, by losses of this split and unit."""
+    return Description(Needs(losses=Signal(signal, loss_per)), cadence="interval")
 
-    signal: Signal
+
+def every_step(*, apply: Apply, **others: Any) -> Description:
+    """A strategy that moves q after every step, and samples with it or weights the losses by it."""
+    if apply not in ("resample", "reweight"):
+        raise ValueError(f"apply: expected 'resample' or 'reweight', got {apply!r}")
+    return Description(Needs(losses=Signal(), loss_weights=apply == "reweight"), cadence="step")
+
+
+class LossDriven(Balancer):
+    """Mixtures that follow observed losses: best responses once an interval, or small steps at every step."""
+
     baseline: Vector
 
     def __init__(
@@ -90,28 +111,29 @@ class LossDriven(Balancer):
         rule: Rule,
         estimator: Estimator,
         baseline: Vector,
-        signal: Signal | None = None,
+        description: Description,
         caps: Caps | None = None,
-        cadence: Literal["interval", "step"] = "interval",
-        apply: Literal["resample", "reweight"] = "resample",
         warmup: int = 0,
         drop_negative_baseline: bool = False,
+        is_faint: bool = False,
     ) -> None:
-        if apply not in ("resample", "reweight"):
-            raise ValueError(f"apply: expected 'resample' or 'reweight', got {apply!r}")
         self.rule, self.estimator, self.baseline = rule, estimator, baseline
-        self.signal, self.caps, self.cadence, self.apply = signal or Signal(), caps or Caps(), cadence, apply
+        self.needs, self.cadence, self.caps = description.needs, description.cadence, caps or Caps()
         self.warmup = int(number(warmup, "warmup", 0))
-        self.drop_negative_baseline = drop_negative_baseline
+        self.drop_negative_baseline, self.is_faint = drop_negative_baseline, is_faint
+        self.planned_intervals = None if self.caps.max_passes is None else self.caps.intervals
+        if estimator.of_batch_means and not self.needs.validation_losses:
+            self.steadier_estimator = "interval-mean" if self.cadence == "interval" else "token-ema"
         self._passes = np.zeros(len(groups.names))
         self._moved = False  # since the interval began
         self.caps.check(groups)
-        super().__init__(groups, rule.start(self.caps.upper(groups, self._passes, 0)))
+        self._start = rule.start(self.caps.upper(groups, self._passes, 0))
+        super().__init__(groups, self._start)
 
     @property
     def mixture(self) -> Mixture:
-        """Draw from q; or, when reweighting, draw the data as they are and weight their losses."""
-        if self.apply == "resample":
+        """Sample with q; or, when reweighting, sample in proportion to the data and weight the losses."""
+        if not self.needs.loss_weights:
             return super().mixture
         data = self.groups.sentence_shares(self.groups.p)
         weights = self.groups.loss_weights(self._q, data)
@@ -128,12 +150,23 @@ class LossDriven(Balancer):
         """How often each corpus has been shown so far."""
         return self.groups.keyed(self._passes)
 
+    def extremes(self, group: str) -> list[Vector] | None:
+        """The first mixture, and what the rule answers if this group is far behind all others.
+
+        With `max_passes` this holds for a run as long as planned: after that, limits that clash give way.
+        """
+        if self.needs.loss_weights:
+            return [self.groups.p]
+        place = self.groups.names.index(group)
+        farthest = self.rule.farthest(place, self._start, self.caps.upper_ever(self.groups))
+        return None if farthest is None else [self._start, farthest]
+
     def observe(self, loss_sums: Mapping[str, float], counts: Mapping[str, float], split: Split = "train") -> None:
         """Take note of losses, if they are of the split this balancer listens to."""
         sums, numbers = loss_vectors(self.groups, loss_sums, counts)
         if split not in ("train", "valid"):
             raise ValueError(f"split: expected 'train' or 'valid', got {split!r}")
-        if split != self.signal.split:
+        if self.needs.losses is None or split != self.needs.losses.split:
             return
         self.estimator.observe(sums, numbers)
         if self.cadence == "step":

@@ -15,6 +15,8 @@ Start = Literal["first", "zero", "bias-corrected"]
 class Estimator(Protocol):
     """Observations in, one number for each group out."""
 
+    of_batch_means: bool  # does it average the means of updates, however many tokens of a group each had?
+
     @property
     def losses(self) -> Vector:
         """The estimate for each group; 0 where `seen` is False."""
@@ -40,6 +42,8 @@ class EMA:
     1 - (1 - weight)^t after t observations), or at 0 with that bias divided out (`bias-corrected`). `reset` forgets
     everything at the end of an interval, as the released code does for TED.
     """
+
+    of_batch_means = True
 
     def __init__(self, size: int, weight: float = 0.1, start: Start = "first", reset: bool = False) -> None:
         self.weight = number(weight, "ema", 0, 1, above=True)
@@ -111,6 +115,8 @@ class TokenEMA:
     batches, whose lengths differ. Both means begin at 0, which cancels.
     """
 
+    of_batch_means = False
+
     def __init__(self, size: int, weight: float = 0.1) -> None:
         self.weight = number(weight, "ema", 0, 1, above=True)
         self._sum = np.zeros(size)
@@ -146,6 +152,8 @@ class IntervalMean:
     A group not seen in an interval keeps the value of the one before. `standard_errors` treats steps as the sampling
     units (a ratio estimator over clusters), so that batches of similar sentences do not feign precision.
     """
+
+    of_batch_means = False
 
     def __init__(self, size: int) -> None:
         self._moments = {name: np.zeros(size) for name in ("steps", "sum", "count", "sum2", "count2", "sum_count")}

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from evenglot.balance.best_response import alone_behind
 from evenglot.robust import ChiSquareBall
 from evenglot.robust.validate import Vector, number
 
@@ -50,6 +51,9 @@ class ExponentiatedGradient:
         gradient = v if self.smoothing is None else v / (q + self.smoothing)
         return exponentiated_gradient(q, gradient, self.step)
 
+    def farthest(self, group: int, start: Vector, caps: Vector | None) -> None:
+        """A group that stays behind gets everything in the end."""
+
 
 @dataclass(frozen=True, eq=False)
 class ProjectedGradient:
@@ -71,3 +75,7 @@ class ProjectedGradient:
     def respond(self, q: Vector, v: Vector, caps: Vector | None) -> Vector:
         """One step of projected gradient ascent."""
         return ChiSquareBall(self.centre, self.rho, self.floor).project(q + self.step * v)
+
+    def farthest(self, group: int, start: Vector, caps: Vector | None) -> Vector:
+        """The best response in the ball if this group alone is behind."""
+        return ChiSquareBall(self.centre, self.rho, self.floor).best_response(alone_behind(group, len(self.centre)))

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from evenglot.balance.best_response import alone_behind
 from evenglot.robust import ChiSquareBall
 from evenglot.robust.validate import Vector
 
@@ -50,6 +51,10 @@ class ReleasedResponse:
             q = np.where(admitted, np.maximum(q, self.centre[admitted].min()), 0.0)
             q /= q.sum()
         return q
+
+    def farthest(self, group: int, start: Vector, caps: Vector | None) -> Vector:
+        """The response if this group alone is behind."""
+        return self.respond(start, alone_behind(group, len(self.centre)), None)
 
     def _floored(self, u: Vector, below_top: float) -> Vector:
         lifted = np.maximum(u + below_top, 0.0)

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from evenglot.balance.balancer import Balancer
+from evenglot.balance.description import Description
 from evenglot.balance.groups import Groups
 from evenglot.robust.validate import Vector, distribution, number, vector
 
@@ -74,6 +75,16 @@ def mixture_of(spec: MixtureSpec, groups: Groups, argument: str) -> Vector:
     raise ValueError(f"{argument}: expected 'data', 'uniform', 'tau:3', 'unimax:20' or shares by group, got {spec!r}")
 
 
+def describe_temperature(*, tau: float | None, **others: Any) -> Description:
+    """One temperature for the whole run; None stands for inf, which JSON, and so a log, cannot say."""
+    return Description(tau=np.inf if tau is None else float(tau))
+
+
+def describe_schedule(*, points: Mapping[Any, Any], **others: Any) -> Description:
+    """A schedule of several points moves between intervals."""
+    return Description(cadence="interval" if len(points) > 1 else "never")
+
+
 class Schedule(Balancer):
     """Fixed mixtures, each from a given interval on; a single one at 0 is a static strategy.
 
@@ -88,8 +99,11 @@ class Schedule(Balancer):
         self.points = [points[t] for t in self._times]
         self._interpolate = interpolate
         super().__init__(groups, self.points[0])
-        if len(points) > 1:
-            self.cadence = "interval"
+        self.cadence = describe_schedule(points=points).cadence
+
+    def extremes(self, group: str) -> list[Vector]:
+        """The points: in between, shares move in a straight line."""
+        return self.points
 
     def update(self, drawn: Mapping[str, float] | None = None) -> bool:
         """One interval on; True while the mixture moves."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,7 +12,7 @@ from typing import Any
 from evenglot.runs.log import Event, read_log
 from evenglot.runs.run import Run, RunError
 from evenglot.runs.scores import scored_with, scores_file, statistics_file
-from evenglot.runs.standings import Standings, best_validation
+from evenglot.runs.standings import Standings, best_validation, strategy_of
 from evenglot.scoring.statistics import METRICS, Statistics
 
 SEED_FOLDER = re.compile(r"seed-\d+")
@@ -71,13 +70,14 @@ def read_result(run: Run, row: str, split: str) -> Result:
         raise RunError(f"{run.folder}: not scored on {split}; run `evenglot score {run.folder}{option}`")
     standings = Standings()
     standings.take(events)
+    strategy = strategy_of(about)
     pairs = {name: facts["pairs"] for name, facts in about["directions"].items()}
     return Result(
         row=row,
         folder=run.folder,
         seed=about["config"]["seed"],
         strategy=about["strategy"],
-        tau=_tau(about["config"]["balance"]),
+        tau=None if strategy is None else strategy.tau,
         pairs=pairs,
         passes={name: standings.passes(name) or 0.0 for name in pairs},
         validation=best_validation(events).get("loss_per_character", {}),
@@ -120,12 +120,6 @@ def named_runs(arguments: Sequence[str]) -> list[tuple[str, Path]]:
 def _parted(arguments: Sequence[str]) -> list[tuple[str, str, str]]:
     """A folder whose name has an equals sign is a folder."""
     return [(text, "", "") if Path(text).exists() else text.partition("=") for text in arguments]
-
-
-def _tau(balance: dict[str, Any]) -> float | None:
-    """The log cannot say `inf`, and says null."""
-    static = {"proportional": 1.0, "uniform": math.inf, "temperature": float(balance.get("tau") or math.inf)}
-    return static.get(balance["strategy"])
 
 
 def _cost(events: Sequence[Event], about: Event) -> Cost:

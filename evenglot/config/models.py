@@ -12,10 +12,8 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, ConfigDict, Field, ValidationError, ValidationInfo, create_model, model_validator
 
 from evenglot import yaml12
-from evenglot.balance import Balancer, create
-from evenglot.balance.catalogue import PRESETS, STRATEGIES
-from evenglot.balance.groups import Groups, Unit
-from evenglot.balance.static import mixture_of
+from evenglot.balance import STRATEGIES, Balancer, Description, check_mixture, check_options, create, describe
+from evenglot.balance.groups import Unit
 from evenglot.config.data import DataSettings, Declaration
 from evenglot.config.errors import Faults, Keys, explain, refuse
 from evenglot.config.section import Context, Count, FilePath, Finite, Section, Seed, absolute
@@ -111,6 +109,11 @@ class BalanceSettings(Section):
         return create(self.strategy, sizes, tokens=tokens, p_unit=self.p_unit, **self.options)
 
     @property
+    def description(self) -> Description:
+        """What the strategy says of itself before the sizes of the corpora are known."""
+        return describe(self.strategy, **self.options)
+
+    @property
     def reference_mixture(self) -> str | None:
         """What the reference run is drawn from that is to be trained first: `baseline: auto`, or `auto:tau:100`."""
         given = self.options.get("baseline")
@@ -147,17 +150,15 @@ def _balance_model(value: Mapping[str, Any] | None) -> type[Section]:
 def model_of(strategy: str) -> type[Section]:
     """The keys of the section with a strategy, made from the signature of what builds its balancer."""
     special: dict[str, Any] = {
-        "preset": Literal[tuple(PRESETS)],
         "baseline": Mapping[str, Finite] | Literal["auto"] | ReferenceOrPath | None,
     }
-    _, *options = inspect.signature(STRATEGIES[strategy], eval_str=True).parameters.values()  # the first is the groups
     taken = inspect.signature(create).parameters  # what it takes itself, it does not pass on
     fields: dict[str, Any] = {
         option.name: (
             special.get(option.name, option.annotation),
             ... if option.default is option.empty else option.default,
         )
-        for option in options
+        for option in STRATEGIES[strategy].options.values()
         if option.name not in taken
     }
     common: dict[str, Any] = {
@@ -189,12 +190,12 @@ class Config(Section):
 
     @property
     def draw_options(self) -> dict[str, Any]:
-        """Arguments of `batches.draw`: what the preset of the balancer says, unless `batches` says otherwise."""
-        preset = PRESETS[self.balance.options.get("preset", "recommended")].draw
+        """Arguments of `batches.draw`: what the strategy asks for, unless `batches` says otherwise."""
+        usual = self.balance.description.sampling
         return {
-            "rule": self.batches.oversample or preset["oversample"],
+            "rule": self.batches.oversample or usual.oversample,
             "pairs": self.batches.epoch_size,
-            "max_scale_up": self.batches.max_scale_up or preset.get("max_scale_up", 1.5),
+            "max_scale_up": self.batches.max_scale_up or usual.max_scale_up,
         }
 
     def to_yaml(self) -> str:
@@ -262,23 +263,21 @@ class Config(Section):
             yield ("balance", "intervals"), f"must be what train.intervals is: {self.train.intervals}"
 
     def _balance_faults(self) -> Faults:
-        """Try the strategy on groups of equal size: what it refuses now, it would refuse after hours of preparation."""
-        sizes = dict.fromkeys(self.data.groups.values(), 1e12)  # large: no limit on repetitions is out of reach
-        balance = self.balance.without_baseline_file()
+        """Check the options of the strategy now: after hours of preparation it would refuse them, too."""
+        groups, balance = set(self.data.groups.values()), self.balance.without_baseline_file()
         try:
-            balancer = balance.create(sizes, sizes)
+            check_options(balance.strategy, groups, p_unit=balance.p_unit, **balance.options)
             if (mixture := self.balance.reference_mixture) is not None:
-                mixture_of(mixture, Groups.of(sizes), "baseline")
+                check_mixture(mixture, groups, "baseline")
         except (ValueError, ArithmeticError) as error:
             option, colon, message = str(error).partition(": ")
             known = bool(colon) and option in balance.options
             yield ("balance", option) if known else ("balance",), message if known else str(error)
             return
-        listens = balancer.signal is not None and balancer.signal.split == "valid"
-        if listens or balancer.needs_gradients is not None:
+        if self.balance.description.needs.validation_text:
             names = [d.name for d in self.data.directions if self.data.files(d, "valid") is None]
             if names:
-                key = "signal" if listens else "strategy"
+                key = "signal" if "signal" in balance.options else "strategy"
                 yield ("balance", key), f"needs validation text, and {some(names)} has none; add data.valid"
 
 

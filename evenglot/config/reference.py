@@ -204,7 +204,7 @@ def _options(strategy: str) -> Schema:
 
 
 def _strategy(name: str) -> str:
-    explained = inspect.getdoc(STRATEGIES[name]) or ""
+    explained = inspect.getdoc(STRATEGIES[name].build) or ""
     of_example, own = _options(SHOWN), _options(name)
     rows = []
     for key, schema in own.items():

@@ -19,7 +19,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, ValidationError, model_validator
 
 from evenglot import yaml12
-from evenglot.balance.balancer import Signal
+from evenglot.balance import Signal
 from evenglot.config import Config, ConfigError, load_config
 from evenglot.config.errors import Faults, explain, refuse
 from evenglot.config.section import Context, Count, FilePath, Section, Seed
@@ -170,5 +170,4 @@ def _keys(section: str, values: Mapping[str, Any]) -> list[str]:
 
 def _signal(config: Config) -> Signal:
     """The losses that the strategy listens to; its baselines must be of the same kind."""
-    sizes = dict.fromkeys(config.data.groups.values(), 1e12)  # any will do, to ask
-    return config.balance.without_baseline_file().create(sizes, sizes).signal or Signal()
+    return config.balance.description.needs.losses or Signal()

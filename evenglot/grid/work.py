@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
-from evenglot.balance.balancer import Signal
+from evenglot.balance import Signal
 from evenglot.comparison.results import Result, read_result
 from evenglot.corpus.prepare import prepare
 from evenglot.files import lock, remove_folder

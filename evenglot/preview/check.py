@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
-from math import inf
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 
 from evenglot.balance import Balancer
-from evenglot.balance.best_response import ChiSquareResponse, CVaRResponse
-from evenglot.balance.loss_driven import LossDriven
-from evenglot.balance.released import ReleasedResponse
-from evenglot.balance.static import Schedule
 from evenglot.batches.draw import interval_counts, released_interval_counts
 from evenglot.config import Config
 from evenglot.corpus.clean import REASONS, Scan
@@ -139,25 +134,12 @@ def passes_over(balancer: Balancer, sample: Vector, draw: Mapping[str, Any]) -> 
 
 
 def most_passes(balancer: Balancer, group: str, draw: Mapping[str, Any]) -> float | None:
-    """How often an interval can show a group, were it far behind all others; None if the strategy has no limit."""
-    groups = balancer.groups
-    in_all = inf
-    mixtures = [groups.vector(balancer.q, "q")]
-    if isinstance(balancer, Schedule):
-        mixtures = balancer.points
-    elif isinstance(balancer, LossDriven):
-        if balancer.apply == "reweight":  # what is drawn stays as it is
-            mixtures = [groups.p]
-        elif isinstance(balancer.rule, ChiSquareResponse | CVaRResponse | ReleasedResponse):
-            behind = np.array([float(name == group) for name in groups.names])
-            lasting = replace(balancer.caps, max_passes=None)  # that one leaves more to a group shown little so far
-            mixtures.append(balancer.rule.respond(mixtures[0], behind, lasting.upper(groups, np.zeros_like(behind), 0)))
-            in_all = inf if balancer.caps.max_passes is None else balancer.caps.max_passes
-        else:
-            return None
-    elif balancer.needs_gradients is not None:
+    """Upper bound on the passes over a group in an interval; None if the strategy sets no limit."""
+    extremes = balancer.extremes(group)
+    if extremes is None:
         return None
-    return min(in_all, max(passes_over(balancer, groups.sentence_shares(q), draw)[group] for q in mixtures))
+    shares = map(balancer.groups.sentence_shares, extremes)
+    return max(passes_over(balancer, sample, draw)[group] for sample in shares)
 
 
 def _warnings(row: Row, rules: list[str], config: Config) -> list[str]:

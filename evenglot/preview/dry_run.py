@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from rich.table import Table
 
-from evenglot.balance import Balancer, create
+from evenglot.balance import Balancer, create, keep_mixture
 from evenglot.config import Config
 from evenglot.preview.simulate import Simulation, learning_curves, simulate
 from evenglot.runs.history import History, history
@@ -65,16 +65,21 @@ def dry_run(config: Config, sizes: Mapping[str, int], tokens: Mapping[str, int],
     """Simulate; `sizes` and `tokens` are those of the groups. A baseline that is not there yet is left out."""
     balance = config.balance.without_baseline_file()
     balancer = balance.create(sizes, tokens)
-    if balancer.needs_gradients is not None:
+    if balancer.needs.gradients is not None:
         raise ValueError(f"balance.strategy: {balance.strategy} goes by gradients, which cannot be made up")
     losses = learning_curves(sizes, _best(balancer), half_way=sum(sizes.values()) / 10)
     pairs = config.batches.epoch_size
-    return DryRun(
-        balance.strategy,
-        sizes,
-        simulate(balancer, losses, intervals, interval_size=pairs),
-        {tau: simulate(create("temperature", sizes, tau=tau), losses, intervals, interval_size=pairs) for tau in TAUS},
-    )
+
+    def simulated(each: Balancer) -> Simulation:
+        return simulate(each, losses, intervals, interval_size=pairs)
+
+    temperatures = {tau: simulated(_temperature(tau, sizes)) for tau in TAUS}
+    return DryRun(balance.strategy, sizes, simulated(balancer), temperatures)
+
+
+def _temperature(tau: int, sizes: Mapping[str, int]) -> Balancer:
+    strategy, options = keep_mixture(f"tau:{tau}")
+    return create(strategy, sizes, **options)
 
 
 def _best(balancer: Balancer) -> dict[str, float]:

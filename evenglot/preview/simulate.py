@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from evenglot.balance import Balancer
-from evenglot.balance.gradient import MultiDDS
 from evenglot.batches.draw import interval_counts
 
 Losses = Mapping[str, float]
@@ -61,7 +60,7 @@ def simulate(
         result.passes = groups.keyed(shown)
         now = dict(losses(interval, result.passes) if callable(losses) else losses[interval])
         _observe_interval(balancer, groups.vector(now, "losses"), sample, steps, tokens_per_step)
-        if isinstance(balancer, MultiDDS):
+        if balancer.needs.gradients is not None:
             if rewards is None:
                 raise ValueError("rewards: this strategy learns from gradients; script its rewards too")
             balancer.reward(rewards(interval))

@@ -22,7 +22,6 @@ from evenglot.runs.scores import read_scores
 Data = dict[str, Any]
 
 DIGITS = 4  # significant ones: more than a picture shows
-LOSS_DRIVEN = ("chi-ibr", "cvar-ibr", "group-dro", "chi-pd", "cvar-pd")  # of others, the log has means of intervals
 HEADING = "# Every setting, defaults filled in. Paths are seen from beside the run, or only their last part is left.\n"
 
 
@@ -160,7 +159,7 @@ def _all_series(story: History, step: int) -> Data:
     found = {
         "mixture": mixture,
         "train": story.train_losses,
-        "running": story.running_losses if story.about["strategy"] in LOSS_DRIVEN else Series((), {}),
+        "running": story.running_losses if story.follows_losses else Series((), {}),
         "valid": story.valid_losses,
         "chrf": story.chrf,
     }

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from evenglot.runs.log import Event
-from evenglot.runs.standings import Standings, aimed_at, reweights
+from evenglot.runs.standings import Standings, aimed_at, reweights, strategy_of
 
 Values = Mapping[str, float | None]
 
@@ -52,6 +52,12 @@ class History:
     def names(self) -> list[str]:
         """The directions."""
         return list(self.pairs)
+
+    @property
+    def follows_losses(self) -> bool:
+        """Does the strategy go by running losses? Of others, the log has the means of intervals."""
+        description = strategy_of(self.about)
+        return description is not None and description.needs.losses is not None
 
     @property
     def reweights(self) -> bool:

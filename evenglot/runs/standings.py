@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from evenglot.balance import Description, describe_settings
 from evenglot.runs.log import Event
 
 
@@ -28,9 +29,16 @@ def aimed_at(event: Event) -> Mapping[str, float] | None:
     return event.get("target") or event.get("mixture")
 
 
+def strategy_of(config: Event) -> Description | None:
+    """What the strategy of the run of a `config` event says of itself; None for one that this version does not know."""
+    settings = config.get("config", {}).get("balance", {})
+    return describe_settings({**settings, "strategy": config.get("strategy", settings.get("strategy"))})
+
+
 def reweights(config: Event) -> bool:
-    """Does q weigh the losses of the run that a `config` event tells of, instead of deciding what is shown?"""
-    return bool(config.get("config", {}).get("balance", {}).get("apply") == "reweight")
+    """Does q weight the losses of the run of a `config` event, instead of deciding what is sampled?"""
+    description = strategy_of(config)
+    return description is not None and description.needs.loss_weights
 
 
 @dataclass

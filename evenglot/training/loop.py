@@ -8,8 +8,7 @@ from typing import Any
 
 import torch
 
-from evenglot.balance import Balancer
-from evenglot.balance.balancer import Split
+from evenglot.balance import Balancer, Split
 from evenglot.batches.draw import Interval, draw
 from evenglot.batches.load import Batch, Loader, load
 from evenglot.config import Config
@@ -172,9 +171,8 @@ class Training:
         self.checkpointer.save(Moment.INTERVAL, at, self._snapshot)
 
     def _validates_at_interval_end(self) -> bool:
-        every, signal = self.settings.validate_every, self.balancer.signal
-        listens = signal is not None and signal.split == "valid"
-        return listens or every is None or self.at.step % every == 0
+        every = self.settings.validate_every
+        return self.balancer.needs.validation_losses or every is None or self.at.step % every == 0
 
     def _over(self) -> str | None:
         """The reason why training is complete, if it is."""
@@ -201,13 +199,13 @@ class Training:
 
     def _observe(self, seen: Observed, split: Split) -> None:
         """Hand the balancer sums and counts by group, in the unit that it wants."""
-        signal = self.balancer.signal
+        signal = self.balancer.needs.losses
         losses, counts = seen.by_direction(self.step.names, "token" if signal is None else signal.unit)
         self.balancer.observe(self.groups.sum(losses), self.groups.sum(counts), split)
 
     def _probe_gradients(self) -> None:
-        """For strategies that ask for it: after the first update, and every so many."""
-        probe, step = self.balancer.needs_gradients, self.at.step
+        """For strategies that need gradients: after the first update, and then every so many."""
+        probe, step = self.balancer.needs.gradients, self.at.step
         if probe is None or not (step == 1 or step % probe.every == 0):
             return
         started = monotonic()

@@ -12,8 +12,7 @@ from evenglot.wording import some
 
 def refuse_without_validation(balancer: Balancer, store: Store) -> None:
     """Some strategies listen to validation losses, or compare with validation gradients."""
-    listens = balancer.signal is not None and balancer.signal.split == "valid"
-    if listens or balancer.needs_gradients is not None:
+    if balancer.needs.validation_text:
         missing = [name for name in store.directions if "valid" not in store.splits(name)]
         if missing:
             raise RunError(

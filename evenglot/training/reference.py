@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from evenglot.balance import mean_losses, save_baseline
-from evenglot.balance.balancer import Signal
+from evenglot.balance import Signal, keep_mixture, mean_losses, save_baseline
 from evenglot.balance.baseline import baseline_about
 from evenglot.config import BalanceSettings, Config
 from evenglot.corpus.prepared import open_prepared
@@ -80,8 +79,8 @@ def reference_cost(config: Config, run: Run) -> dict[str, float] | None:
 
 def reference_config(config: Config, mixture: str) -> Config:
     """The same model on a mixture that stays: on the data as they are, what the paper takes its baselines from."""
-    strategy = {"strategy": "proportional"} if mixture == "data" else {"strategy": "schedule", "points": {0: mixture}}
-    balance = BalanceSettings.model_validate({**strategy, "p_unit": config.balance.p_unit})
+    strategy, options = keep_mixture(mixture)
+    balance = BalanceSettings.model_validate({"strategy": strategy, **options, "p_unit": config.balance.p_unit})
     return config.model_copy(update={"balance": balance})
 
 

@@ -126,7 +126,7 @@ class Step:
         """Do update `step`, of `tokens` target tokens in all processes. What was seen, and the norm of the gradient."""
         self.model.train()
         self.model.zero_grad()
-        if balancer.weighs_examples:
+        if balancer.needs.example_weights:
             weights = self._example_weights(step, batches, balancer, groups)
         else:
             factors = self._factors(balancer, groups)

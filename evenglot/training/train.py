@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from evenglot.balance.balancer import Signal
+from evenglot.balance import Signal
 from evenglot.config import BalanceSettings, Config
 from evenglot.corpus.prepared import open_prepared, other_paths, refuse_other_text
 from evenglot.corpus.store import Store
@@ -71,8 +71,7 @@ def _check_folder(run: Run, config: Config, resume: bool) -> None:
 
 def _train_reference(config: Config, mixture: str, run: Run, store: Store, mine: Processes, resume: bool) -> str:
     """`balance.baseline: auto`: a run on a mixture that stays, and its losses. What is done is not done again."""
-    sizes = dict.fromkeys(config.data.groups.names, 1e12)  # any will do, to ask what it listens to
-    signal = config.balance.without_baseline_file().create(sizes, sizes).signal
+    signal = config.balance.description.needs.losses or Signal()
     bars = Bars()
     plain = reference_config(config, mixture)
     _check_folder(run, config, resume)
@@ -89,7 +88,7 @@ def _train_reference(config: Config, mixture: str, run: Run, store: Store, mine:
         )
     reason = _train(plain, plain.balance, run.reference, store, mine, resume)
     if reason != "stopped":
-        baseline(run.reference, run.baseline_file, signal or Signal(), mine, bars, store)
+        baseline(run.reference, run.baseline_file, signal, mine, bars, store)
     return reason
 
 

@@ -7,19 +7,13 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from evenglot.balance import Balancer
-from evenglot.balance.best_response import ChiSquareResponse
-from evenglot.balance.loss_driven import LossDriven
-from evenglot.balance.losses import EMA
-from evenglot.balance.static import temperature
+from evenglot.balance import FAINT_TAU, Balancer
 from evenglot.batches.load import Loader
 from evenglot.config import Config
 from evenglot.corpus.store import Store
-from evenglot.robust.solvers import chi_square_divergence
 
 FEW_BATCHES = 8  # in an update: the lengths in it are not those of the corpus
 FEW_INTERVALS = 10  # a game of fewer rounds is none
-FAINT_TAU = 1.2  # a temperature that hardly changes anything
 
 Doubts = Iterator[tuple[str, str]]
 
@@ -27,10 +21,9 @@ Doubts = Iterator[tuple[str, str]]
 def doubts(config: Config, store: Store, processes: int, balancer: Balancer, loader: Loader, updates: int) -> Doubts:
     """All of them, for a run of so many updates that begins with the interval of this loader."""
     train, batches = config.train, config.batches.micro_batches
-    if isinstance(balancer, LossDriven):
-        yield from _rounds(config, balancer, loader, updates / len(loader))
-        yield from _losses(balancer, batches)
-        yield from _radius(config, balancer)
+    yield from _rounds(config, balancer, loader, updates / len(loader))
+    yield from _losses(balancer, batches)
+    yield from _radius(balancer)
     if train.warmup >= train.updates:
         yield "warmup", f"train.warmup ({train.warmup}) is as long as the whole run; the rate never peaks"
     if train.patience is not None and not any("valid" in store.splits(name) for name in store.directions):
@@ -43,17 +36,18 @@ def doubts(config: Config, store: Store, processes: int, balancer: Balancer, loa
         )
 
 
-def _rounds(config: Config, balancer: LossDriven, loader: Loader, intervals: float) -> Doubts:
+def _rounds(config: Config, balancer: Balancer, loader: Loader, intervals: float) -> Doubts:
     """Is the run long enough for a game, and no longer than was planned?"""
-    if balancer.cadence == "interval" and intervals < FEW_INTERVALS:
+    follows_losses = balancer.needs.losses is not None and balancer.cadence == "interval"
+    if follows_losses and intervals < FEW_INTERVALS:
         pairs = max(1, round(sum(loader.interval.counts.values()) * intervals / (2 * FEW_INTERVALS)))
         better = f"with batches.epoch_size: {pairs} it would be {2 * FEW_INTERVALS} times"
         if config.draw_options["rule"] == "released":  # it has a length of its own
             better = "train longer"
         times = f"the mixture is set {math.ceil(intervals)} times in this run"
         yield "intervals", f"{times}, too seldom to balance anything; {better}"
-    planned = balancer.caps.intervals
-    if balancer.caps.max_passes is not None and planned is not None and planned < math.floor(intervals):
+    planned = balancer.planned_intervals
+    if planned is not None and planned < math.floor(intervals):
         yield (
             "max_passes",
             f"balance.intervals is {planned}, but this run has about {round(intervals)}: max_passes will be used "
@@ -61,10 +55,10 @@ def _rounds(config: Config, balancer: LossDriven, loader: Loader, intervals: flo
         )
 
 
-def _losses(balancer: LossDriven, batches: int) -> Doubts:
+def _losses(balancer: Balancer, batches: int) -> Doubts:
     """Do the losses that the mixture answers tell of languages?"""
-    if isinstance(balancer.estimator, EMA) and balancer.signal.split == "train" and batches < FEW_BATCHES:
-        better = "interval-mean" if balancer.cadence == "interval" else "token-ema"
+    better = balancer.steadier_estimator
+    if better is not None and batches < FEW_BATCHES:
         yield (
             "estimator",
             f"batches hold sentences of like length; with {batches} an update, the mean of an update may tell of "
@@ -72,13 +66,10 @@ def _losses(balancer: LossDriven, batches: int) -> Doubts:
         )
 
 
-def _radius(config: Config, balancer: LossDriven) -> Doubts:
+def _radius(balancer: Balancer) -> Doubts:
     """Can the mixture go anywhere? Our radius speaks of the rarest group, and it may be next to nothing."""
-    given, rule, p = config.balance.options, balancer.rule, balancer.groups.p
-    left_to_us = given.get("preset") == "recommended" and given["rho"] is None and given["max_upsample"] is None
-    if not left_to_us or not isinstance(rule, ChiSquareResponse) or given["center"] != "data":
-        return
-    if rule.rho < chi_square_divergence(temperature(p, FAINT_TAU), p):
+    if balancer.is_faint:
+        p = balancer.groups.p
         rarest = balancer.groups.names[int(np.argmin(np.where(p > 0, p, 1)))]
         yield (
             "radius",

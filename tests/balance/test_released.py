@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from evenglot.balance import PRESETS, create
+from evenglot.balance import PRESETS, Sampling, create
 from evenglot.balance.released import ReleasedResponse
 from evenglot.robust import ChiSquareBall
 from tests.golden_cases import golden
@@ -49,5 +49,5 @@ def test_the_presets_differ_as_documented(ted):
         assert (kept is None) == (preset == "released-ted")  # only TED forgets its history
     assert averages["recommended"] == pytest.approx(2.0)
     assert averages["paper"] == averages["released-ted"] == averages["released-wmt"] == pytest.approx(0.2)
-    assert PRESETS["released-ted"].draw["max_scale_up"] == 1.5
-    assert PRESETS["released-wmt"].draw["max_scale_up"] == 1.0
+    assert PRESETS["released-ted"].sampling == Sampling("released", max_scale_up=1.5)
+    assert PRESETS["released-wmt"].sampling == Sampling("released", max_scale_up=1.0)

@@ -5,11 +5,10 @@ from dataclasses import replace
 import pytest
 
 from evenglot import yaml12
-from evenglot.balance.catalogue import STRATEGIES, create
 from evenglot.comparison.tables import verdict
 from evenglot.config import load_config
 from evenglot.corpus.prepared import open_prepared
-from evenglot.reporting.page_data import LOSS_DRIVEN, page_data, rounded, run_data, short_names, thinned, unique_names
+from evenglot.reporting.page_data import page_data, rounded, run_data, short_names, thinned, unique_names
 from evenglot.reporting.warnings import mean_shares, warnings
 from evenglot.runs.history import Series, history
 from evenglot.runs.log import read_log
@@ -67,7 +66,7 @@ def test_the_summary_says_what_was_trained_and_where_it_is_worst(made):
 
 def test_where_losses_are_weighed_nothing_is_said_to_be_shown_more_often(made, tmp_path):
     run = Run(shutil.copytree(made.folder, tmp_path / "copy"))
-    run.log_file.write_text(run.log_file.read_text().replace('"rho": 0.1', '"apply": "reweight"'))
+    run.log_file.write_text(run.log_file.read_text().replace('"strategy": "chi-ibr"', '"strategy": "group-dro"'))
     data = run_data(run, "copy")
     assert data["reweights"]
     assert "was favoured most (weighed " in data["summary"][2]
@@ -111,12 +110,15 @@ def test_losses_the_strategy_goes_by_are_shown_if_it_goes_by_any(made, tmp_path)
     assert "running" not in run_data(run, "plain")["series"]
 
 
-def test_loss_driven_strategies_are_those_of_the_catalogue():
-    sizes = {"a-en": 9, "b-en": 3}
-    static = {"temperature", "unimax", "schedule"}  # these need options
-    for name in STRATEGIES.keys() - static:
-        assert (create(name, sizes).losses is not None) == (name in LOSS_DRIVEN), name
-    assert not static & set(LOSS_DRIVEN)
+def test_a_strategy_that_this_version_does_not_know_is_reported_without_running_losses(made, tmp_path):
+    run = Run(shutil.copytree(made.folder, tmp_path / "copy"))
+    events = events_of(run)
+    events[0]["strategy"] = "of-another-version"
+    events[0]["config"]["balance"] = {"strategy": "of-another-version", "apply": "reweight"}
+    rewrite(run, events)
+    data = run_data(run, "copy")
+    assert "running" not in data["series"]
+    assert not data["reweights"]
 
 
 def test_a_report_tells_nothing_about_the_machine(conf, made, tmp_path):

@@ -8,7 +8,7 @@ import sys
 import pytest
 from typer.testing import CliRunner
 
-from evenglot.balance.balancer import Signal
+from evenglot.balance import Signal
 from evenglot.cli import app
 from evenglot.config import load_config
 from evenglot.progress import Bars

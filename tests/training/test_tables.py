@@ -137,7 +137,7 @@ def test_cells() -> None:
 
 
 def test_where_losses_are_weighed_the_tables_do_not_say_shown() -> None:
-    weighing = {**CONFIG, "config": {"balance": {"apply": "reweight"}}}
+    weighing = {**CONFIG, "strategy": "group-dro", "config": {"balance": {"apply": "reweight"}}}
     for table in (start_table(weighing), end_table([weighing, *_events(chrf=False)[1:]])):
         told = " ".join(_lines(table))
         assert "q: share of the loss" in told

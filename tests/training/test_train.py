@@ -6,7 +6,7 @@ import shutil
 
 import pytest
 
-from evenglot.balance import save_baseline
+from evenglot.balance import catalogue, save_baseline
 from evenglot.config import load_config
 from evenglot.corpus import artefacts, prepared, store
 from evenglot.corpus.prepare import prepare
@@ -15,7 +15,6 @@ from evenglot.progress import Bars
 from evenglot.runs.checkpoint import load_model
 from evenglot.runs.log import read_log
 from evenglot.runs.run import Run, RunError
-from evenglot.training import warnings as doubts
 from evenglot.training.step import TrainingError
 from evenglot.training.train import train
 from tests.counting import calls_of
@@ -163,7 +162,7 @@ def test_a_ball_in_which_nothing_can_move_is_warned_of(configure, tmp_path, monk
         return [message for message in said if "balance.rho=tau:1.5 goes farther" in message]
 
     assert not warned("usual")
-    monkeypatch.setattr(doubts, "FAINT_TAU", 20)  # instead of a corpus that is tiny
+    monkeypatch.setattr(catalogue, "FAINT_TAU", 20)  # instead of a corpus that is tiny
     assert warned("small")[0].startswith("cc-en is so small")
     assert not warned("wanted", max_upsample=5)
     assert not warned("around", center="uniform")
