@@ -1,7 +1,7 @@
 """What every strategy offers a training loop, and what it may ask of it.
 
     balancer = create("chi-ibr", sizes={...}, rho=0.05)
-    for each interval (epoch):
+    for each interval:
         draw the interval's sentence pairs with the shares balancer.mixture.sample
         for each optimizer step:
             train; multiply the token losses of each group by balancer.mixture.loss, if that is not None

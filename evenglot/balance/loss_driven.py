@@ -49,7 +49,7 @@ class Caps:
             raise ValueError("max_passes: cannot be kept with p_unit 'tokens'; use 'sentences', or max_ratio")
         if self.intervals is None:
             raise ValueError("intervals: max_passes needs to know how many intervals the run has, 1 or more")
-        needed = self.intervals * self._epochs(groups)
+        needed = self.intervals * self._passes_per_interval(groups)
         if self.max_passes < needed * (1 - 1e-12):
             raise ValueError(
                 f"max_passes: {self.intervals} intervals make {needed:g} passes over all data; "
@@ -65,14 +65,14 @@ class Caps:
         if self.max_ratio is not None:
             limits.append(self.max_ratio * groups.p)
         if self.max_passes is not None and self.intervals is not None:
-            left = max(self.intervals - done, 1) * self._epochs(groups)
+            left = max(self.intervals - done, 1) * self._passes_per_interval(groups)
             limits.append(np.maximum(self.max_passes - passes, 0) * groups.p / left)
         if not limits:
             return None
         upper = np.min(limits, axis=0)
         return np.asarray(upper) if upper.any() else groups.p
 
-    def _epochs(self, groups: Groups) -> float:
+    def _passes_per_interval(self, groups: Groups) -> float:
         """Passes over all the data in one interval."""
         return 1.0 if self.interval_size is None else float(self.interval_size / groups.sizes.sum())
 

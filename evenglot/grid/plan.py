@@ -171,4 +171,4 @@ def _keys(section: str, values: Mapping[str, Any]) -> list[str]:
 def _signal(config: Config) -> Signal:
     """The losses that the strategy listens to; its baselines must be of the same kind."""
     sizes = dict.fromkeys(config.data.groups.values(), 1e12)  # any will do, to ask
-    return config.balance.without_baseline_file().create(sizes, sizes).signal or Signal()
+    return config.balancer(sizes, sizes, config.balance.without_baseline_file()).signal or Signal()

@@ -48,7 +48,8 @@ def _train(config: Config, balance: BalanceSettings, run: Run, mine: Processes, 
     store = open_prepared(config, verify=mine.is_first)
     refuse_long_sentences(config, store)
     groups = config.data.groups
-    balancer = balance.create(sum_by_group(store.sizes, groups), sum_by_group(store.target_tokens, groups))
+    sizes, tokens = (sum_by_group(each, groups) for each in (store.sizes, store.target_tokens))
+    balancer = config.balancer(sizes, tokens, balance)
     refuse_without_validation(balancer, store)
     refuse_other_baseline(balance, balancer.signal, config.train.label_smoothing)
     _check_folder(run, config, resume)
@@ -71,7 +72,7 @@ def _check_folder(run: Run, config: Config, resume: bool) -> None:
 def _train_reference(config: Config, mixture: str, run: Run, mine: Processes, resume: bool) -> str:
     """`balance.baseline: auto`: a run on a mixture that stays, and its losses. What is done is not done again."""
     sizes = dict.fromkeys(config.data.groups.values(), 1e12)  # any will do, to ask what it listens to
-    signal = config.balance.without_baseline_file().create(sizes, sizes).signal
+    signal = config.balancer(sizes, sizes, config.balance.without_baseline_file()).signal
     bars = Bars()
     plain = reference_config(config, mixture)
     _check_folder(run, config, resume)
