@@ -180,7 +180,7 @@ def test_extras_exist():
 
 
 GIVEN = {  # what a reader has
-    "epochs": 2,
+    "intervals": 2,
     "draw": lambda shares: ["a batch"],
     "train_step": lambda batch: ({"aze-en": 12.0, "tur-en": 30.0}, {"aze-en": 4, "tur-en": 11}),
     "save": lambda state: None,
