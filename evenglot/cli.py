@@ -58,10 +58,18 @@ def demo(
 
 @app.command()
 def example() -> None:
-    """Print a configuration in which every key is explained; it is the manual."""
-    from evenglot.config import EXAMPLE
+    """Print a configuration with every key, its default and its meaning."""
+    from evenglot.config.example import example as example_text
 
-    typer.echo(EXAMPLE.read_text(encoding="utf-8"), nl=False)
+    typer.echo(example_text(), nl=False)
+
+
+@app.command()
+def schema() -> None:
+    """Print the JSON schema of configurations, for editors."""
+    from evenglot.config.schema import schema as config_schema
+
+    typer.echo(json.dumps(config_schema(), indent=1, ensure_ascii=False))
 
 
 @app.command()
@@ -121,9 +129,9 @@ def simulate(
     console = Console()
     console.print(done.table)
     console.print(
-        "least, last, most: shares over time; tau: passes with a temperature instead. An interval is as long as the "
-        "data, unless batches.epoch_size says otherwise. The losses are made up (each group learns by what is shown of "
-        "it, and a little by what is shown of others): read the shapes, not the numbers.",
+        "least, last, most: shares over time; tau: passes with a temperature instead. An interval has as many pairs as "
+        "the data, or batches.interval_pairs. The losses are made up (each group learns from its own samples, and a "
+        "little from those of others): read the shapes, not the numbers.",
         highlight=False,
     )
     if figures is not None:

@@ -72,7 +72,7 @@ def run_demo(out: Path, minutes: float = MINUTES, console: Console | None = None
         with processes(plain.train) as mine:
             baseline(erm, losses, Signal(), mine, Bars())
 
-    _step(console, 3, f"Train chi-ibr: {updates} updates, each epoch drawn anew")
+    _step(console, 3, f"Train chi-ibr: {updates} updates, the mixture changes after each interval")
     _train(_config(out, {"balance.baseline": str(losses.resolve())}, updates), chi)
 
     _step(console, 4, "Translate and score the test sets")

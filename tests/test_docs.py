@@ -21,7 +21,8 @@ from typer.main import get_command
 from evenglot import yaml12
 from evenglot.balance import STRATEGIES
 from evenglot.cli import app
-from evenglot.config import EXAMPLE, Config, load_config
+from evenglot.config import Config, load_config
+from evenglot.config.example import example
 from evenglot.config.models import model_of
 from tests.documents import PAGES, ROOT, Block, anchors, blocks, code_spans, links, prose
 from tests.patience import PATIENCE
@@ -78,7 +79,7 @@ def work(workplace, tmp_path, monkeypatch) -> Path:
 def test_a_command_of_the_docs_works(command, work):
     perform(command, work)
     if command == "evenglot example > conf.yaml":
-        assert (work / "conf.yaml").read_text() == EXAMPLE.read_text()
+        assert (work / "conf.yaml").read_text() == example()
 
 
 @pytest.mark.slow

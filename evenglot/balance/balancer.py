@@ -1,7 +1,7 @@
 """What every strategy offers a training loop, and what it may ask of it.
 
     balancer = create("chi-ibr", sizes={...}, rho=0.05)
-    for each interval (epoch):
+    for each interval:
         draw the interval's sentence pairs with the shares balancer.mixture.sample
         for each optimizer step:
             train; multiply the token losses of each group by balancer.mixture.loss, if that is not None
@@ -42,7 +42,6 @@ class Balancer:
     needs: Needs = Needs()  # what it asks of the training loop
     cadence: Cadence = "never"  # when the mixture can change
     baseline: Vector | None = None  # reference losses that it takes off, in the order of the groups
-    planned_intervals: int | None = None  # the length of run that its limits are planned for; None: any
     steadier_estimator: str | None = None  # if it follows means of updates, the `estimator` for updates of few batches
     is_faint: bool = False  # do its defaults hardly let the mixture leave the data on corpora of these sizes?
 

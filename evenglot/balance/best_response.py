@@ -40,7 +40,7 @@ class ChiSquareResponse:
     floor: float = 0.0
 
     def __post_init__(self) -> None:
-        ChiSquareBall(self.centre, self.rho, self.floor)  # refuses bad settings at once, not after the first epoch
+        ChiSquareBall(self.centre, self.rho, self.floor)  # refuses bad settings at once, not after the first interval
 
     def start(self, caps: Vector | None) -> Vector:
         """The centre, or what the caps leave nearest to it."""

@@ -5,19 +5,46 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Annotated, Any
 
 import numpy as np
 
 from evenglot.balance.balancer import Balancer
 from evenglot.balance.baseline import Baseline, baseline_vector
 from evenglot.balance.best_response import ChiSquareResponse, CVaRResponse, Rule, radius_for_upsampling
-from evenglot.balance.description import Describe, Description, Sampling, Split, fixed_mixture
+from evenglot.balance.description import Describe, Description, Sampling, fixed_mixture
 from evenglot.balance.examples import FastDRO, describe_fastdro
 from evenglot.balance.gradient import MultiDDS, describe_multidds
 from evenglot.balance.groups import Groups, Unit
 from evenglot.balance.loss_driven import Apply, Caps, LossDriven, every_interval, every_step
 from evenglot.balance.losses import EMA, Estimator, IntervalMean, LatestBatch, Start, TokenEMA
+from evenglot.balance.options import (
+    Alpha,
+    ApplyBy,
+    BaselineLosses,
+    Center,
+    EmaStart,
+    EmaWeight,
+    Floor,
+    IntervalEstimator,
+    Intervals,
+    IntervalSize,
+    LossUnit,
+    MaxPasses,
+    MaxRatio,
+    MaxUpsample,
+    Option,
+    PresetFloor,
+    PresetName,
+    PresetReset,
+    PresetStart,
+    Radius,
+    Reset,
+    SignalSplit,
+    Step,
+    StepEstimator,
+    Warmup,
+)
 from evenglot.balance.primal_dual import ExponentiatedGradient, ProjectedGradient
 from evenglot.balance.released import ReleasedResponse
 from evenglot.balance.static import (
@@ -35,10 +62,6 @@ from evenglot.wording import did_you_mean
 
 FAINT_TAU = 1.2  # a temperature that hardly changes anything
 
-IntervalEstimator = Literal["ema", "token-ema", "interval-mean"]
-StepEstimator = Literal["latest", "ema", "token-ema"]
-PresetName = Literal["recommended", "paper", "released-ted", "released-wmt"]
-
 
 @dataclass(frozen=True)
 class Preset:
@@ -55,7 +78,7 @@ class Preset:
     sampling: Sampling = field(default_factory=Sampling)
 
 
-PRESETS: Mapping[PresetName, Preset] = {
+PRESETS: Mapping[str, Preset] = {
     "recommended": Preset(max_upsample=5.0, floor=0.2, start="first"),
     "paper": Preset(floor=0.0, start="zero"),
     "released-ted": Preset(
@@ -180,28 +203,45 @@ def _unknown(name: str) -> ValueError:
 
 
 def proportional(groups: Groups) -> Balancer:
-    """The data as they are (ERM)."""
+    """Sample in proportion to corpus size (empirical risk minimization)."""
     return Schedule(groups, {0: groups.p})
 
 
-def tempered(groups: Groups, tau: float) -> Balancer:
-    """Shares proportional to size^(1/tau)."""
+def tempered(
+    groups: Groups,
+    tau: Annotated[float, Option("Temperature: 1 is proportional sampling, .inf is uniform.", gt=0)],
+) -> Balancer:
+    """Sample in proportion to size^(1/tau)."""
     return Schedule(groups, {0: temperature(groups.p, tau)})
 
 
 def uniform(groups: Groups) -> Balancer:
-    """Every group that has data equally often."""
+    """Sample every group that has data equally often."""
     return Schedule(groups, {0: temperature(groups.p, np.inf)})
 
 
-def unimax_balancer(groups: Groups, passes: float, budget: float | None = None) -> Balancer:
-    """As uniform as a cap on passes allows; `budget` in the unit of the sizes, default one epoch."""
+def unimax_balancer(
+    groups: Groups,
+    passes: Annotated[float, Option("Upper bound on passes over any corpus while the budget is drawn.", ge=0)],
+    budget: Annotated[
+        float | None,
+        Option("Amount of data to distribute, in the unit of p_unit; null: one pass over all data.", ge=0),
+    ] = None,
+) -> Balancer:
+    """Sample as uniformly as an upper bound on passes over each corpus allows (UniMax)."""
     amounts = groups.tokens if groups.unit == "tokens" and groups.tokens is not None else groups.sizes
     return Schedule(groups, {0: unimax(amounts, passes, budget)})
 
 
-def schedule(groups: Groups, points: Mapping[int, MixtureSpec], interpolate: bool = False) -> Balancer:
-    """Mixtures by interval. Cooldown in one line: points={0: "tau:5", 20: "data"}, interpolate=True."""
+def schedule(
+    groups: Groups,
+    points: Annotated[
+        Mapping[int, MixtureSpec],
+        Option("Mixtures by the interval in which they start, such as {0: tau:5, 20: data}; as for center."),
+    ],
+    interpolate: Annotated[bool, Option("Interpolate linearly between the given mixtures.")] = False,
+) -> Balancer:
+    """Change the mixture at given intervals, at once or gradually."""
     if not isinstance(points, Mapping):
         raise ValueError(f"points: expected mixtures by interval, such as {{0: 'tau:5', 20: 'data'}}, got {points!r}")
     return Schedule(groups, {time: mixture_of(spec, groups, "points") for time, spec in points.items()}, interpolate)
@@ -214,29 +254,24 @@ def chi_ibr(
     groups: Groups,
     *,
     preset: PresetName = "recommended",
-    rho: float | str | None = None,
-    max_upsample: float | None = None,
-    floor: float | None = None,
-    center: MixtureSpec = "data",
-    baseline: Baseline = None,
-    estimator: IntervalEstimator | None = None,
-    ema: float = 0.1,
-    start: Start | None = None,
-    reset: bool | None = None,
-    signal: Split = "train",
-    loss_per: Literal["token", "character"] = "token",
-    warmup: int = 0,
-    max_ratio: float | None = None,
-    max_passes: float | None = None,
-    intervals: int | None = None,
-    interval_size: float | None = None,
+    rho: Radius = None,
+    max_upsample: MaxUpsample = None,
+    floor: PresetFloor = None,
+    center: Center = "data",
+    baseline: BaselineLosses = None,
+    estimator: IntervalEstimator = None,
+    ema: EmaWeight = 0.1,
+    start: PresetStart = None,
+    reset: PresetReset = None,
+    signal: SignalSplit = "train",
+    loss_per: LossUnit = "token",
+    warmup: Warmup = 0,
+    max_ratio: MaxRatio = None,
+    max_passes: MaxPasses = None,
+    intervals: Intervals = None,
+    interval_size: IntervalSize = None,
 ) -> Balancer:
-    """Each interval, the worst mixture in a chi-square ball around the centre. The method of the paper.
-
-    Radius: `rho`, a number or the distance of a mixture ("tau:1.5"); or `max_upsample` = R, the factor by which the
-    ball can raise its rarest group. `center`: what the ball lies around. `floor`: q >= floor * centre. `warmup`:
-    intervals before the mixture first moves.
-    """
+    """After each interval, take the worst-case mixture in a chi-square ball: the paper's method."""
     if preset not in PRESETS:
         raise ValueError(f"preset: unknown preset {preset!r}; {did_you_mean(str(preset), PRESETS)}")
     base = PRESETS[preset]
@@ -272,23 +307,23 @@ def describe_chi_ibr(*, preset: PresetName, **others: Any) -> Description:
 def cvar_ibr(
     groups: Groups,
     *,
-    alpha: float = 0.5,
-    floor: float = 0.0,
-    center: MixtureSpec = "data",
-    baseline: Baseline = None,
-    estimator: IntervalEstimator | None = None,
-    ema: float = 0.1,
-    start: Start = "first",
-    reset: bool | None = None,
-    signal: Split = "train",
-    loss_per: Literal["token", "character"] = "token",
-    warmup: int = 0,
-    max_ratio: float | None = None,
-    max_passes: float | None = None,
-    intervals: int | None = None,
-    interval_size: float | None = None,
+    alpha: Alpha = 0.5,
+    floor: Floor = 0.0,
+    center: Center = "data",
+    baseline: BaselineLosses = None,
+    estimator: IntervalEstimator = None,
+    ema: EmaWeight = 0.1,
+    start: EmaStart = "first",
+    reset: Reset = None,
+    signal: SignalSplit = "train",
+    loss_per: LossUnit = "token",
+    warmup: Warmup = 0,
+    max_ratio: MaxRatio = None,
+    max_passes: MaxPasses = None,
+    intervals: Intervals = None,
+    interval_size: IntervalSize = None,
 ) -> Balancer:
-    """Each interval, the worst share alpha of the data: the groups with the largest excess, at most 1/alpha-fold."""
+    """After each interval, focus on the share alpha of the data with the largest excess losses."""
     return LossDriven(
         groups,
         rule=CVaRResponse(mixture_of(center, groups, "center"), alpha, floor),
@@ -342,15 +377,15 @@ def _estimator(
 def group_dro(
     groups: Groups,
     *,
-    step: float = 0.01,
-    smoothing: float | None = None,
-    start: MixtureSpec = "uniform",
-    baseline: Baseline = None,
+    step: Step = 0.01,
+    smoothing: Annotated[float | None, Option("Smoothing constant of the CTC-DRO variant; null: none.", gt=0)] = None,
+    start: Annotated[MixtureSpec, Option("Initial mixture; as for center.")] = "uniform",
+    baseline: BaselineLosses = None,
     estimator: StepEstimator = "latest",
-    ema: float = 0.1,
-    apply: Apply = "reweight",
+    ema: EmaWeight = 0.1,
+    apply: ApplyBy = "reweight",
 ) -> Balancer:
-    """After every step, exponentiated gradient over the whole simplex; `smoothing` for the CTC-DRO variant."""
+    """After every update, take an exponentiated-gradient step over all mixtures (Group DRO)."""
     rule = ExponentiatedGradient(mixture_of(start, groups, "start"), step, smoothing)
     return _every_step(groups, rule, _step_estimator(groups, estimator, ema), baseline, apply)
 
@@ -358,16 +393,18 @@ def group_dro(
 def chi_pd(
     groups: Groups,
     *,
-    rho: float | str = 0.1,
-    step: float = 1e-3,
-    floor: float = 0.0,
-    center: MixtureSpec = "data",
-    baseline: Baseline = None,
+    rho: Annotated[
+        float | str, Option("Radius of the chi-square ball: a number, or a mixture such as tau:1.5.", ge=0)
+    ] = 0.1,
+    step: Step = 1e-3,
+    floor: Floor = 0.0,
+    center: Center = "data",
+    baseline: BaselineLosses = None,
     estimator: StepEstimator = "latest",
-    ema: float = 0.1,
-    apply: Apply = "reweight",
+    ema: EmaWeight = 0.1,
+    apply: ApplyBy = "reweight",
 ) -> Balancer:
-    """After every step, projected gradient on the chi-square ball."""
+    """After every update, take a projected-gradient step in a chi-square ball (primal-dual)."""
     centre = mixture_of(center, groups, "center")
     rule = ProjectedGradient(centre, _distance(rho, groups, centre), step, floor)
     return _every_step(groups, rule, _step_estimator(groups, estimator, ema), baseline, apply)
@@ -376,14 +413,14 @@ def chi_pd(
 def cvar_pd(
     groups: Groups,
     *,
-    alpha: float = 0.5,
-    floor: float = 0.0,
-    baseline: Baseline = None,
+    alpha: Alpha = 0.5,
+    floor: Floor = 0.0,
+    baseline: BaselineLosses = None,
     estimator: StepEstimator = "ema",
-    ema: float = 0.1,
-    apply: Apply = "reweight",
+    ema: EmaWeight = 0.1,
+    apply: ApplyBy = "reweight",
 ) -> Balancer:
-    """After every step, the CVaR best response to running losses: the paper's hybrid."""
+    """After every update, take the CVaR best response to the running losses: the paper's hybrid."""
     rule = CVaRResponse(groups.p, alpha, floor)
     return _every_step(groups, rule, _step_estimator(groups, estimator, ema), baseline, apply)
 

@@ -7,25 +7,22 @@ of all examples of an update, asks `example_weights`, and trains on the sum of w
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from evenglot.balance.balancer import Balancer
-from evenglot.balance.baseline import Baseline, baseline_vector
+from evenglot.balance.baseline import baseline_vector
 from evenglot.balance.description import Description, Needs
 from evenglot.balance.groups import Groups
+from evenglot.balance.options import BaselineLosses, Option
 from evenglot.robust.batch import chi_square_weights, cvar_weights
 from evenglot.robust.validate import Vector, number, vector
 
 
 class FastDRO(Balancer):
-    """Weights in a chi-square ball of radius `rho` around equal ones; given `alpha`, on the worst share of the batch.
-
-    A `penalty` on the divergence (chi-square, or KL with `alpha`) makes them smoother; a baseline of the group is taken
-    off each loss first.
-    """
+    """Sample proportionally, and give the sentences of a batch with large losses more weight (FastDRO)."""
 
     needs = Needs(example_weights=True)
     baseline: Vector
@@ -34,10 +31,14 @@ class FastDRO(Balancer):
         self,
         groups: Groups,
         *,
-        rho: float = 1.0,
-        alpha: float | None = None,
-        penalty: float = 0.0,
-        baseline: Baseline = None,
+        rho: Annotated[float, Option("Radius of the chi-square ball around equal weights of a batch.", ge=0)] = 1.0,
+        alpha: Annotated[
+            float | None, Option("Instead of the ball: the worst share of each batch; null: the ball.", ge=0, le=1)
+        ] = None,
+        penalty: Annotated[
+            float, Option("Weight of a penalty on the divergence (KL with alpha), which smooths the weights.", ge=0)
+        ] = 0.0,
+        baseline: BaselineLosses = None,
     ) -> None:
         super().__init__(groups)
         self.rho = number(rho, "rho", 0)

@@ -6,13 +6,14 @@ The balancer holds the scorer; gradients are the training loop's business, and `
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
 from evenglot.balance.balancer import Balancer
 from evenglot.balance.description import Description, GradientProbe, Needs
 from evenglot.balance.groups import Groups
+from evenglot.balance.options import Option
 from evenglot.robust.validate import Vector, number
 
 ADAM_BETAS, ADAM_EPSILON = (0.9, 0.999), 1e-8  # the defaults of torch, which the reference implementation uses
@@ -24,21 +25,22 @@ def describe_multidds(*, every: int, probe_sentences: int, probe_tokens: int, **
 
 
 class MultiDDS(Balancer):
-    """P = softmax(psi), started at the data proportions; after each probe, Adam steps on -sum_i R_i log P_i.
+    """Learn the mixture from how well training gradients agree with validation gradients (MultiDDS-S).
 
-    R_i is the mean over validation groups of cos(validation gradient, training gradient of i). For positive rewards
-    the steps lead towards P ~ R; with the reference settings a probe moves a logit by about 0.02.
+    P = softmax(psi), started at the data proportions; after each probe, Adam steps on -sum_i R_i log P_i. R_i is the
+    mean over validation groups of cos(validation gradient, training gradient of i). For positive rewards the steps lead
+    towards P ~ R; with the reference settings a probe moves a logit by about 0.02.
     """
 
     def __init__(
         self,
         groups: Groups,
         *,
-        learning_rate: float = 1e-4,
-        adam_steps: int = 200,
-        every: int = 1000,
-        probe_sentences: int = 8,
-        probe_tokens: int = 1200,
+        learning_rate: Annotated[float, Option("Learning rate of the scorer.", ge=0)] = 1e-4,
+        adam_steps: Annotated[int, Option("Adam steps of the scorer after each probe.", ge=1)] = 200,
+        every: Annotated[int, Option("Updates between two gradient probes.", ge=1)] = 1000,
+        probe_sentences: Annotated[int, Option("Sentences of each group in a probe, at most.", ge=1)] = 8,
+        probe_tokens: Annotated[int, Option("Tokens of each group in a probe, at most.", ge=1)] = 1200,
     ) -> None:
         super().__init__(groups)
         self.learning_rate = number(learning_rate, "learning_rate", 0)

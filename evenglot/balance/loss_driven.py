@@ -52,7 +52,7 @@ class Caps:
             raise ValueError("max_passes: cannot be kept with p_unit 'tokens'; use 'sentences', or max_ratio")
         if self.intervals is None:
             raise ValueError("intervals: max_passes needs to know how many intervals the run has, 1 or more")
-        needed = self.intervals * self._epochs(groups)
+        needed = self.intervals * self._passes_per_interval(groups)
         if self.max_passes < needed * (1 - 1e-12):
             raise ValueError(
                 f"max_passes: {self.intervals} intervals make {needed:g} passes over all data; "
@@ -68,7 +68,7 @@ class Caps:
         if self.max_ratio is not None:
             limits.append(self.max_ratio * groups.p)
         if self.max_passes is not None and self.intervals is not None:
-            left = max(self.intervals - done, 1) * self._epochs(groups)
+            left = max(self.intervals - done, 1) * self._passes_per_interval(groups)
             limits.append(np.maximum(self.max_passes - passes, 0) * groups.p / left)
         if not limits:
             return None
@@ -82,7 +82,7 @@ class Caps:
         """
         return self.upper(groups, np.zeros(len(groups.names)), (self.intervals or 1) - 1)
 
-    def _epochs(self, groups: Groups) -> float:
+    def _passes_per_interval(self, groups: Groups) -> float:
         """Passes over all the data in one interval."""
         return 1.0 if self.interval_size is None else float(self.interval_size / groups.sizes.sum())
 
@@ -121,7 +121,6 @@ class LossDriven(Balancer):
         self.needs, self.cadence, self.caps = description.needs, description.cadence, caps or Caps()
         self.warmup = int(number(warmup, "warmup", 0))
         self.drop_negative_baseline, self.is_faint = drop_negative_baseline, is_faint
-        self.planned_intervals = None if self.caps.max_passes is None else self.caps.intervals
         if estimator.of_batch_means and not self.needs.validation_losses:
             self.steadier_estimator = "interval-mean" if self.cadence == "interval" else "token-ema"
         self._passes = np.zeros(len(groups.names))

@@ -33,8 +33,8 @@ def temperature(sizes: ArrayLike, tau: float) -> Vector:
 def unimax(sizes: ArrayLike, passes: float, budget: float | None = None) -> Vector:
     """UniMax (Chung et al. 2023): as uniform as possible with no corpus repeated more than `passes` times.
 
-    Of a budget of examples (default: as many as there are, so that `passes` counts passes in one epoch), the groups
-    share equally, smallest first; a group takes at most passes * size, and what it leaves goes to the larger ones.
+    Of a budget of examples (default: one pass over all data), the groups share equally, smallest first; a group takes
+    at most passes * size, and what it leaves goes to the larger ones.
     """
     size = vector(sizes, "sizes")
     limit = number(passes, "passes", 0)

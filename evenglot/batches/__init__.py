@@ -1,1 +1,1 @@
-"""From a mixture to batches: pure functions of (sizes, lengths, q, seed, epoch, position)."""
+"""From a mixture to batches: pure functions of (sizes, lengths, q, seed, interval, position)."""

@@ -1,10 +1,10 @@
-"""The configuration. `example.yaml` in this folder explains every key; it is the manual.
+"""The configuration. Every key is declared once, with its meaning, range and flags (section.py, `key`).
+
+`evenglot example`, `evenglot schema` and docs/configuration.md are made from these declarations.
 
 config = load_config("conf.yaml", ["balance.rho=0.1"])   # all errors at once, each with file and line
 config.save("run/config.yaml")                           # every default filled in, paths absolute
 """
-
-from pathlib import Path
 
 from evenglot.config.data import DataSettings
 from evenglot.config.differences import differences
@@ -20,10 +20,7 @@ from evenglot.config.models import (
 )
 from evenglot.config.training import ModelSettings, TrainSettings
 
-EXAMPLE = Path(__file__).with_name("example.yaml")
-
 __all__ = [
-    "EXAMPLE",
     "BalanceSettings",
     "BatchSettings",
     "CleanSettings",

@@ -1,4 +1,4 @@
-"""The section `data`: which directions to learn, and where their text stands."""
+"""The section `data`: translation directions and their text files."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from pydantic import (
 
 from evenglot.config.errors import Faults, Keys, refuse, show
 from evenglot.config.patterns import Columns, Pattern, Sides, check_fields, check_pattern, find, missing
-from evenglot.config.section import Context, Section, absolute
+from evenglot.config.section import Context, Section, absolute, key
 from evenglot.directions import Direction, Grouping, GroupMap, check_code, group_of, parse
 from evenglot.wording import some
 
@@ -67,12 +67,12 @@ PathPattern = Annotated[Pattern, BeforeValidator(_pattern)]
 class Declaration(Section):
     """An entry of `data.directions`: one direction, or all from some languages to some, and paths of their own."""
 
-    src: Codes = Field(validation_alias=AliasChoices("src", "from"))
-    tgt: Codes = Field(validation_alias=AliasChoices("tgt", "to"))
-    label: Annotated[str, Field(min_length=1)] | None = None
-    train: PathPattern | None = None
-    valid: PathPattern | None = None
-    test: PathPattern | None = None
+    src: Codes = Field(description="Source language, or several.", validation_alias=AliasChoices("src", "from"))
+    tgt: Codes = Field(description="Target language, or several.", validation_alias=AliasChoices("tgt", "to"))
+    label: Annotated[str, Field(min_length=1)] | None = key(None, "Name of the group, for grouping: label.")
+    train: PathPattern | None = key(None, "Training text of these directions.")
+    valid: PathPattern | None = key(None, "Validation text of these directions; null: none.")
+    test: PathPattern | None = key(None, "Test text of these directions; null: none.")
 
     @model_validator(mode="before")
     @classmethod
@@ -111,17 +111,56 @@ class Declaration(Section):
 
 
 class DataSettings(Section):
-    """Which directions to learn, and where their text stands."""
+    """The translation directions and their text files."""
 
-    declared: Annotated[tuple[Declaration, ...], BeforeValidator(_listed), Field(min_length=1, strict=False)] = Field(
-        alias="directions"
+    declared: Annotated[tuple[Declaration, ...], BeforeValidator(_listed), Field(min_length=1, strict=False)] = key(
+        ...,
+        """\
+Translation directions. Language codes are letters, with suffixes after an underscore: no, por, zh_Hans, pt_BR.
+A list of
+    por-en                                        one direction
+    {from: [por, tur], to: en}                    every combination of two different languages
+    {src: por, tgt: en, label: romance, train: "mine/{lang}.txt"}
+The last form sets a label (see `grouping`) or paths that replace those below; it also works with from and to.""",
+        alias="directions",
+        shown=("por-en", "tur-en", "aze-en"),
     )
-    train: PathPattern | None = None
-    valid: PathPattern | None = None
-    test: PathPattern | None = None
-    tsv_columns: Annotated[Columns, BeforeValidator(_columns)] | None = None
-    grouping: Grouping = "pair"
-    invalid_utf8: Literal["error", "drop"] = "error"
+    train: PathPattern | None = key(
+        None,
+        "Training text.",
+        resume="free",
+        grid="free",
+        shown="train.{pair}.{lang}.gz",
+        group="""\
+Where the text is: a path in which
+    {lang}        is the language of the file, so that one pattern names both files of a pair
+    {pair}        is por-en, or en-por if only that exists: each corpus is stored once and used in both directions
+    {src} {tgt}   are the source and the target language
+or two paths, [source, target]. Files are plain text, .gz or .zst, in UTF-8, with one sentence per line; or one .tsv
+(.tsv.gz, .tsv.zst) holds both sides.""",
+    )
+    valid: PathPattern | None = key(
+        None, "Validation text; optional.", resume="free", grid="free", shown="valid.{pair}.{lang}.gz"
+    )
+    test: PathPattern | None = key(
+        None, "Test text; optional.", resume="free", grid="free", shown="test.{pair}.{lang}.gz"
+    )
+    tsv_columns: Annotated[Columns, BeforeValidator(_columns)] | None = key(
+        None,
+        """\
+Columns of TSV files: names in a header line, ['{src}', '{tgt}'], or numbers if there is no header, [1, 2], in the
+order of the languages in the file name. null: [1, 2]""",
+        resume="free",
+        grid="free",
+        group="",
+    )
+    grouping: Grouping = key(
+        "pair",
+        "Directions that share one sampling weight: each alone (pair), or all with the same source, target or label.",
+    )
+    invalid_utf8: Literal["error", "drop"] = key(
+        "error", "Lines that are not UTF-8: stop with an error, or drop the sentence pair.", resume="free", grid="free"
+    )
 
     @cached_property
     def directions(self) -> tuple[Direction, ...]:

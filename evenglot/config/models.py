@@ -7,16 +7,18 @@ import os
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, get_args, get_origin
 
 from pydantic import AfterValidator, ConfigDict, Field, ValidationError, ValidationInfo, create_model, model_validator
 
 from evenglot import yaml12
 from evenglot.balance import STRATEGIES, Balancer, Description, check_mixture, check_options, create, describe
 from evenglot.balance.groups import Unit
+from evenglot.balance.options import Option
 from evenglot.config.data import DataSettings, Declaration
 from evenglot.config.errors import Faults, Keys, explain, refuse
-from evenglot.config.section import Context, Count, FilePath, Finite, Section, Seed, absolute
+from evenglot.config.renamed import RENAMED, update_keys
+from evenglot.config.section import Context, Count, FilePath, Finite, Section, Seed, absolute, key
 from evenglot.config.source import read_source
 from evenglot.config.training import ModelSettings, TrainSettings
 from evenglot.directions import shared_side
@@ -25,55 +27,85 @@ from evenglot.wording import some
 
 
 class CleanSettings(Section):
-    """Which training pairs to leave out."""
+    """Which training pairs to remove. `evenglot check` counts what each rule matches. Test sets are never changed."""
 
-    empty: bool = True
-    identical: bool = False
-    duplicates: bool = False
-    leakage: bool = True
-    wrong_script: bool = False
-    max_words: Count | None = None
-    max_ratio: Annotated[Finite, Field(gt=1)] | None = None
-    max_pieces: Count = 250
-    min_pieces: Count = 1
-    max_piece_ratio: Annotated[Finite, Field(ge=1)] | None = None
+    empty: bool = key(True, "Pairs with an empty side.")
+    identical: bool = key(False, "Pairs whose source and target are identical.")
+    duplicates: bool = key(False, "Repeated pairs, except the first occurrence.")
+    leakage: bool = key(True, "Pairs with a side that is in a validation or test set of any direction.")
+    wrong_script: bool = key(False, "Pairs with a side whose letters are mostly not in the script of its language.")
+    max_words: Count | None = key(None, "Pairs with a side of more words than this.")
+    max_ratio: Annotated[Finite, Field(gt=1)] | None = key(
+        None, "Pairs whose length ratio in characters is this many times the usual one (or 1/this); try 3."
+    )
+    max_pieces: Count = key(250, "Pairs with a side of more subwords than this; also removed from validation sets.")
+    min_pieces: Count = key(1, "Pairs with a side of fewer subwords than this.")
+    max_piece_ratio: Annotated[Finite, Field(ge=1)] | None = key(
+        None, "Pairs in which one side has more than this many times the subwords of the other."
+    )
 
 
-Pieces = Annotated[int, Field(ge=16, le=1_000_000)]
+Subwords = Annotated[int, Field(ge=16, le=1_000_000)]
 
 
 class VocabularySettings(Section):
-    """How text is cut into pieces."""
+    """Subword vocabularies, learned by SentencePiece."""
 
-    kind: Literal["separate", "joint"] = "separate"
-    model: Literal["unigram", "bpe"] = "unigram"
-    size_shared: Pieces = 10_000
-    size_other: Pieces = 30_000
-    size_joint: Pieces = 32_000
-    tau: Annotated[float, Field(gt=0)] = 5.0
-    character_coverage: Annotated[float, Field(ge=0.98, le=1)] = 1.0
-    sample: Count = 250_000
-    seed: Seed = 1
+    kind: Literal["separate", "joint"] = key(
+        "separate",
+        """\
+separate: one vocabulary for the language that all directions share (usually English), one for all others.
+joint: one vocabulary for all languages; many-to-many models need it.""",
+    )
+    model: Literal["unigram", "bpe"] = key("unigram", "unigram or bpe.")
+    size_shared: Subwords = key(10_000, "Subwords for the shared language (separate).")
+    size_other: Subwords = key(30_000, "Subwords for all other languages (separate).")
+    size_joint: Subwords = key(32_000, "Subwords for all languages (joint).")
+    tau: Annotated[float, Field(gt=0)] = key(
+        5.0, "Sample languages in proportion to size^(1/tau): 1 is proportional, .inf is uniform."
+    )
+    character_coverage: Annotated[float, Field(ge=0.98, le=1)] = key(
+        1.0, "Fraction of characters to cover; 0.9995 for Chinese or Japanese."
+    )
+    sample: Count = key(250_000, "Maximum number of sentences to learn from.")
+    seed: Seed = key(1, "Independent of the training seed, so that runs with different seeds share the vocabulary.")
 
 
 class StoreSettings(Section):
-    """Where and how `evenglot prepare` writes."""
+    """The tokenized data that `evenglot prepare` writes and `evenglot train` reads."""
 
-    folder: FilePath = "store"
-    valid_cap: Count | None = 800
-    threads: Literal[-1] | Annotated[int, Field(ge=1, le=1024)] = -1
-    seed: Seed = 1
+    folder: FilePath = key("store", "Folder; relative to this file.", resume="free", grid="free")
+    valid_cap: Count | None = key(
+        800, "Maximum number of validation pairs of each direction to use during training; null: all."
+    )
+    threads: Literal[-1] | Annotated[int, Field(ge=1, le=1024)] = key(
+        -1, "CPU threads for tokenization; -1: all cores.", resume="free", grid="free"
+    )
+    seed: Seed = key(1, "Selects the validation pairs under valid_cap; independent of the training seed.")
 
 
 class BatchSettings(Section):
-    """How an interval is drawn and cut into batches."""
+    """How sentence pairs are sampled and batched. An interval is what is sampled and trained between two mixtures."""
 
-    tokens_per_batch: Count = 4096
-    tokens_per_update: Count = 65_536
-    epoch_size: Count | None = None
-    interval_tokens: Count | None = None
-    oversample: Literal["cycle", "released"] | None = None
-    max_scale_up: Annotated[Finite, Field(gt=0)] | None = None
+    tokens_per_batch: Count = key(
+        4096, "Sentences in a batch times the length of the longest: what has to fit into memory."
+    )
+    tokens_per_update: Count = key(
+        65_536, "Tokens of one optimizer update, over all batches and devices; 65,536 in the paper."
+    )
+    interval_pairs: Count | None = key(
+        None, "Sentence pairs per interval: how often the mixture can change. null: one pass over the data."
+    )
+    interval_tokens: Count | None = key(None, "Approximate target tokens per interval, instead of interval_pairs.")
+    oversample: Literal["cycle", "released"] | None = key(
+        None,
+        "cycle: use every pair of a corpus before repeating any; released: like the paper's released code. null: "
+        "determined by balance.preset.",
+    )
+    max_scale_up: Annotated[Finite, Field(gt=0)] | None = key(
+        None,
+        "released: maximum pairs per interval, as a multiple of the data. null: determined by balance.preset.",
+    )
 
     @property
     def micro_batches(self) -> int:
@@ -92,21 +124,25 @@ ReferenceOrPath = Annotated[str, Field(min_length=1), AfterValidator(_reference_
 
 
 class BalanceSettings(Section):
-    """How often each group is shown. Beside these keys, all options of the strategy, with their defaults."""
+    """How often each group is sampled. Below `strategy` and `p_unit` are the options of the strategy."""
 
     model_config = ConfigDict(extra="allow")
 
-    strategy: str = "chi-ibr"
-    p_unit: Unit = "sentences"
+    strategy: str = key("chi-ibr", "Balancing strategy.")
+    p_unit: Unit = key("sentences", "Unit of group sizes and shares: sentences or target tokens.")
 
     @property
     def options(self) -> dict[str, Any]:
-        """The options of the strategy."""
+        """The configured options of the strategy."""
         return dict(self.model_extra or {})
 
-    def create(self, sizes: Mapping[str, float], tokens: Mapping[str, float] | None = None) -> Balancer:
-        """The balancer for groups with these sizes in sentence pairs (and in target tokens)."""
-        return create(self.strategy, sizes, tokens=tokens, p_unit=self.p_unit, **self.options)
+    def create(self, sizes: Mapping[str, float], tokens: Mapping[str, float] | None = None, **run: Any) -> Balancer:
+        """The balancer for groups with these sizes in sentence pairs (and in target tokens).
+
+        `run`: facts about the run that a strategy may need (`Config.balancer` passes them).
+        """
+        known = {name: value for name, value in run.items() if name in run_facts(self.strategy)}
+        return create(self.strategy, sizes, tokens=tokens, p_unit=self.p_unit, **self.options, **known)
 
     @property
     def description(self) -> Description:
@@ -148,24 +184,38 @@ def _balance_model(value: Mapping[str, Any] | None) -> type[Section]:
 
 @cache
 def model_of(strategy: str) -> type[Section]:
-    """The keys of the section with a strategy, made from the signature of what builds its balancer."""
+    """The keys of the section with a strategy, made from the signature of its builder."""
     special: dict[str, Any] = {
         "baseline": Mapping[str, Finite] | Literal["auto"] | ReferenceOrPath | None,
     }
-    taken = inspect.signature(create).parameters  # what it takes itself, it does not pass on
-    fields: dict[str, Any] = {
-        option.name: (
-            special.get(option.name, option.annotation),
-            ... if option.default is option.empty else option.default,
-        )
-        for option in STRATEGIES[strategy].options.values()
-        if option.name not in taken
-    }
-    common: dict[str, Any] = {
-        name: (field.annotation, field.default) for name, field in BalanceSettings.model_fields.items()
-    }
+    fields: dict[str, Any] = {}
+    for option in STRATEGIES[strategy].options.values():
+        about = _about(option)
+        if not about.from_run:
+            default = ... if option.default is option.empty else option.default
+            extra: Any = {"limits": about.limits} if about.limits else None
+            field = Field(default, description=about.meaning, json_schema_extra=extra)
+            fields[option.name] = special.get(option.name, _type(option)), field
+    common: dict[str, Any] = {name: (field.annotation, field) for name, field in BalanceSettings.model_fields.items()}
     model: type[Section] = create_model(f"Balance {strategy}", __base__=Section, **common, **fields)
     return model
+
+
+@cache
+def run_facts(strategy: str) -> frozenset[str]:
+    """Parameters of a strategy that are facts about the run, not settings: the configuration has them elsewhere."""
+    return frozenset(option.name for option in STRATEGIES[strategy].options.values() if _about(option).from_run)
+
+
+def _about(option: inspect.Parameter) -> Option:
+    """The meaning and range of an option, from its annotation."""
+    notes = option.annotation.__metadata__ if get_origin(option.annotation) is Annotated else ()
+    return next((note for note in notes if isinstance(note, Option)), Option(""))
+
+
+def _type(option: inspect.Parameter) -> Any:
+    """The type of an option, without its meaning."""
+    return get_args(option.annotation)[0] if get_origin(option.annotation) is Annotated else option.annotation
 
 
 # ------------------------------------------------------------------------------------------------- the configuration
@@ -176,7 +226,7 @@ DEFAULTS: Any = {}  # of a section that the file does not have
 
 
 class Config(Section):
-    """Everything there is to decide about a model."""
+    """All settings of a model and its training."""
 
     data: DataSettings
     clean: CleanSettings = DEFAULTS
@@ -186,7 +236,23 @@ class Config(Section):
     batches: BatchSettings = DEFAULTS
     model: ModelSettings = DEFAULTS
     train: TrainSettings = DEFAULTS
-    seed: Seed = 1
+    seed: Seed = key(1, "Seed of all random decisions during training.")
+
+    def balancer(
+        self,
+        sizes: Mapping[str, float],
+        tokens: Mapping[str, float] | None = None,
+        balance: BalanceSettings | None = None,
+    ) -> Balancer:
+        """The balancer of this run, for groups with these sizes in sentence pairs (and in target tokens).
+
+        `balance`: instead of the section, for example with a baseline that was computed since.
+        """
+        return (balance or self.balance).create(sizes, tokens, **self._run_facts)
+
+    @property
+    def _run_facts(self) -> dict[str, Any]:
+        return {"intervals": self.train.intervals, "interval_size": self.batches.interval_pairs}
 
     @property
     def draw_options(self) -> dict[str, Any]:
@@ -194,7 +260,7 @@ class Config(Section):
         usual = self.balance.description.sampling
         return {
             "rule": self.batches.oversample or usual.oversample,
-            "pairs": self.batches.epoch_size,
+            "pairs": self.batches.interval_pairs,
             "max_scale_up": self.batches.max_scale_up or usual.max_scale_up,
         }
 
@@ -214,8 +280,7 @@ class Config(Section):
                 *self._batch_faults(),
                 *self._model_faults(),
                 *self.train.faults(),
-                *self._balance_faults(),
-                *self._pass_faults(),
+                *(list(self._pass_faults()) or self._balance_faults()),  # without intervals, it cannot be tried
             ]
         )
         return self
@@ -235,12 +300,15 @@ class Config(Section):
             )
         if self.batches.tokens_per_update < self.batches.tokens_per_batch:
             yield ("batches", "tokens_per_update"), f"less than tokens_per_batch = {self.batches.tokens_per_batch}"
-        if self.batches.epoch_size is not None and self.draw_options["rule"] == "released":
-            yield ("batches", "epoch_size"), "the released drawing has a length of its own; leave this out"
-        if self.batches.interval_tokens is not None and (
-            self.batches.epoch_size is not None or self.draw_options["rule"] == "released"
-        ):
-            yield ("batches", "interval_tokens"), "something else decides the length of an interval; leave this out"
+        if self.draw_options["rule"] == "released":
+            for name in ("interval_pairs", "interval_tokens"):
+                if getattr(self.batches, name) is not None:
+                    yield (
+                        ("batches", name),
+                        "the released drawing determines the length of an interval; remove this key",
+                    )
+        elif self.batches.interval_tokens is not None and self.batches.interval_pairs is not None:
+            yield ("batches", "interval_tokens"), "batches.interval_pairs sets the length of an interval too; keep one"
 
     def _model_faults(self) -> Faults:
         yield from self.model.faults()
@@ -248,25 +316,27 @@ class Config(Section):
             yield ("model", "share_embeddings"), "two vocabularies cannot share embeddings; use vocabulary.kind: joint"
 
     def _pass_faults(self) -> Faults:
-        """A limit on passes is planned for so many intervals of such a size: they must be those of the run."""
-        planned = self.balance.options
-        if planned.get("max_passes") is None:
+        """A limit on passes is spread over the intervals of the run: their number and size must be known in advance."""
+        if self.balance.options.get("max_passes") is None:
             return
+        where = ("balance", "max_passes")
         if self.draw_options["rule"] == "released":
-            yield ("balance", "max_passes"), "the released drawing decides by itself how long an interval is"
+            yield where, "does not work with the released drawing, which determines the length of an interval"
         elif self.batches.interval_tokens is not None:
-            yield ("balance", "max_passes"), "counts pairs; say how long an interval is with batches.epoch_size"
-        elif planned.get("interval_size") != self.batches.epoch_size:
-            given = "null" if self.batches.epoch_size is None else f"{self.batches.epoch_size}"
-            yield ("balance", "interval_size"), f"must be what batches.epoch_size is: {given}"
-        if self.train.intervals is not None and planned.get("intervals") != self.train.intervals:
-            yield ("balance", "intervals"), f"must be what train.intervals is: {self.train.intervals}"
+            yield where, "counts sentence pairs; use batches.interval_pairs instead of batches.interval_tokens"
+        if self.train.intervals is None:
+            if self.train.schedule == "linear" or self.train.cooldown:
+                why = "schedule: linear" if self.train.schedule == "linear" else "cooldown"
+                yield where, f"needs train.intervals, which does not work with {why}; use balance.max_ratio instead"
+            else:
+                yield where, "needs the number of intervals of the run; set train.intervals"
 
     def _balance_faults(self) -> Faults:
         """Check the options of the strategy now: after hours of preparation it would refuse them, too."""
         groups, balance = set(self.data.groups.values()), self.balance.without_baseline_file()
         try:
-            check_options(balance.strategy, groups, p_unit=balance.p_unit, **balance.options)
+            facts = {name: fact for name, fact in self._run_facts.items() if name in run_facts(balance.strategy)}
+            check_options(balance.strategy, groups, p_unit=balance.p_unit, **balance.options, **facts)
             if (mixture := self.balance.reference_mixture) is not None:
                 check_mixture(mixture, groups, "baseline")
         except (ValueError, ArithmeticError) as error:
@@ -281,12 +351,16 @@ class Config(Section):
                 yield ("balance", key), f"needs validation text, and {some(names)} has none; add data.valid"
 
 
-def load_config(path: str | os.PathLike[str], overrides: Sequence[str] = (), *, check_files: bool = True) -> Config:
-    """Read a config file; `overrides` are 'section.key=value'. ConfigError: all that is wrong, one error a line.
+def load_config(
+    path: str | os.PathLike[str], overrides: Sequence[str] = (), *, check_files: bool = True, hints: bool = True
+) -> Config:
+    """Read a config file; `overrides` are 'section.key=value'. ConfigError: all errors, one per line.
 
-    `check_files=False` for those who read the store and not the text: it may have been prepared elsewhere.
+    `check_files=False` for callers that read the store and not the text, which may have been prepared elsewhere.
+    `hints=False` for files that evenglot wrote: nobody has to be told that a key has a new name.
     """
-    source = read_source(path, overrides)
+    source = read_source(path, overrides, RENAMED)
+    update_keys(source, hints)
     context = Context(Path(path).parent.resolve(), source, check_files)
     try:
         return Config.model_validate(source.value, context=context)

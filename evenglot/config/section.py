@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInfo, model_validator
 
@@ -22,6 +22,37 @@ class Section(BaseModel):
     def _nothing_is_empty(cls, value: Any) -> Any:
         """A section of which all lines are commented out is None to YAML."""
         return {} if value is None else value
+
+
+def key(
+    default: Any,
+    meaning: str,
+    *,
+    resume: Literal["free", "remedy"] | None = None,
+    grid: Literal["free"] | None = None,
+    ends_run: bool = False,
+    group: str | None = None,
+    shown: Any = None,
+    alias: str | None = None,
+) -> Any:
+    """Declare a key: its default, its meaning, and who may change it. Its type has the range.
+
+    `evenglot example`, docs/configuration.md and the JSON schema are made from these declarations. In the example,
+    `meaning` stands beside the key, or above it if it has several lines.
+    `resume`: "free" if the value may change when a run is resumed, "remedy" if it may, to rescue a run that diverged,
+    although that changes what is learned. `grid`: "free" if a finished run with another value still counts as the run
+    that a grid asks for. `ends_run`: the value decides when a run ends.
+    `group` starts a new group of keys, with a text about all of them (or "").
+    `shown`: a value for the example, where there is no default.
+    """
+    flags = {"resume": resume, "grid": grid, "ends_run": ends_run or None, "group": group}
+    return Field(
+        default,
+        alias=alias,
+        description=meaning,
+        examples=None if shown is None else [shown],
+        json_schema_extra={name: value for name, value in flags.items() if value is not None},
+    )
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,19 +14,30 @@ LARGEST = 1 << 20  # bytes; a config is read by people
 
 
 class Source:
-    """The content of a config file, with overrides from the command line put in."""
+    """The content of a config file, with overrides from the command line put in.
 
-    def __init__(self, name: str, value: dict[Any, Any], lines: yaml12.Lines) -> None:
+    `successors` are the new names of renamed keys (renamed.py): an override of either replaces both.
+    """
+
+    def __init__(
+        self, name: str, value: dict[Any, Any], lines: yaml12.Lines, successors: Mapping[Keys, Keys] | None = None
+    ) -> None:
         self.name, self.value = name, value
+        self.renamed: set[Keys] = set()  # old keys among the overrides
         self._lines = lines
+        self._successors = successors or {}
         self._overrides: list[Keys] = []
+        self._moved: dict[Keys, Keys] = {}  # from new keys to the old ones that stand in the file
 
     def set(self, override: str) -> None:
         """Put in 'section.key=value', the value in YAML."""
         name, equals, text = override.partition("=")
-        keys = tuple(name.strip().split("."))
-        if not equals or not all(keys):
+        given = tuple(name.strip().split("."))
+        if not equals or not all(given):
             raise ConfigError([f"--set {override}: expected section.key=value"])
+        keys = self._successors.get(given, given)
+        if keys != given:
+            self.renamed.add(given)
         try:
             value, _ = yaml12.parse(text)
         except yaml12.YamlError as error:
@@ -40,7 +51,37 @@ class Source:
                 whole = ".".join(keys[:depth])
                 raise ConfigError([f"--set {name}: {whole} has no keys of its own; give all of it: --set {whole}=..."])
         section[keys[-1]] = value
+        for old, new in self._successors.items():
+            if new == keys and old in self:
+                self._remove(old)
         self._overrides = [known for known in self._overrides if known[: len(keys)] != keys] + [keys]
+
+    def get(self, keys: Keys) -> Any:
+        """The value with these keys; None if there is none."""
+        section, name = self._section(keys), keys[-1]
+        return None if section is None else section.get(name)
+
+    def __contains__(self, keys: Keys) -> bool:
+        section = self._section(keys)
+        return section is not None and keys[-1] in section
+
+    def move(self, old: Keys, new: Keys) -> None:
+        """Put a value under a new key that has none; messages about it name the place of the old one."""
+        value = self._remove(old)
+        if value is None or self.get(new) is not None:
+            return
+        if self.value.get(new[0]) is None:
+            self.value[new[0]] = {}
+        if (section := self._section(new)) is not None:
+            section[new[-1]] = int(value) if isinstance(value, float) and value.is_integer() else value
+            self._moved[new] = old
+
+    def _remove(self, keys: Keys) -> Any:
+        return self.value[keys[0]].pop(keys[-1])
+
+    def _section(self, keys: Keys) -> dict[Any, Any] | None:
+        section = self.value.get(keys[0])
+        return section if isinstance(section, dict) else None
 
     def place(self, keys: Keys) -> str:
         """Where a value stands: 'conf.yaml:10', or '--set clean.empty'; for what is not there, its section."""
@@ -51,6 +92,7 @@ class Source:
         return self._find(keys)[0]
 
     def _find(self, keys: Keys) -> tuple[int, str]:
+        keys = self._moved.get(keys, keys)
         for length in range(len(keys), 0, -1):
             here = keys[:length]
             replaced = any(here[: len(override)] == override for override in self._overrides)
@@ -62,8 +104,10 @@ class Source:
         return 0, self.name
 
 
-def read_source(path: str | os.PathLike[str], overrides: Sequence[str] = ()) -> Source:
-    """Read a config file; what cannot be read as YAML, or is no mapping of sections, is a ConfigError."""
+def read_source(
+    path: str | os.PathLike[str], overrides: Sequence[str] = (), successors: Mapping[Keys, Keys] | None = None
+) -> Source:
+    """Read a config file; what cannot be read as YAML, or is not a mapping of sections, is a ConfigError."""
     name = os.fspath(path)
     try:
         with Path(path).open("rb") as file:
@@ -85,7 +129,7 @@ def read_source(path: str | os.PathLike[str], overrides: Sequence[str] = ()) -> 
         value = {}
     if not isinstance(value, dict):
         raise ConfigError([f"{name}: expected sections such as 'data:', got {show(value)}"])
-    source = Source(name, value, lines)
+    source = Source(name, value, lines, successors)
     for override in overrides:
         source.set(override)
     return source

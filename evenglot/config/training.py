@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from evenglot.config.errors import Faults
-from evenglot.config.section import Count, Finite, Section
+from evenglot.config.section import Count, Finite, Section, key
 from evenglot.model.sizes import SIZES
 
 Fraction = Annotated[Finite, Field(ge=0, lt=1)]
@@ -16,19 +16,26 @@ NotNegative = Annotated[Finite, Field(ge=0)]
 
 
 class ModelSettings(Section):
-    """The Transformer. What is null follows from `size`, or from the vocabulary."""
+    """The Transformer. A null dimension follows from `size`."""
 
-    size: Literal["tiny", "mini", "small", "base", "big"] = "base"
-    dim: Count | None = None
-    ffn: Count | None = None
-    encoder_layers: Count | None = None
-    decoder_layers: Count | None = None
-    heads: Count | None = None
-    dropout: Fraction = 0.3
-    attention_dropout: Fraction | None = None
-    activation_dropout: Fraction | None = None
-    max_positions: Annotated[int, Field(ge=2, le=100_000)] = 512
-    share_embeddings: bool | None = None
+    size: Literal["tiny", "mini", "small", "base", "big"] = key(
+        "base",
+        """\
+tiny (128 dimensions, 2+2 layers), mini (256, 3+3), small (512, 6+6, feed-forward 1024, 4 heads), base (512, 6+6,
+feed-forward 2048, 8 heads; used in the paper) or big (1024, 6+6, feed-forward 4096, 16 heads).""",
+    )
+    dim: Count | None = key(None, "Model dimension; even, and divisible by heads.")
+    ffn: Count | None = key(None, "Dimension of the feed-forward layers.")
+    encoder_layers: Count | None = key(None, "Number of encoder layers.")
+    decoder_layers: Count | None = key(None, "Number of decoder layers.")
+    heads: Count | None = key(None, "Number of attention heads.")
+    dropout: Fraction = key(0.3, "Dropout rate; 0.3 in the paper, 0.1 suits large corpora.")
+    attention_dropout: Fraction | None = key(None, "Dropout of attention weights; null: same as dropout.")
+    activation_dropout: Fraction | None = key(None, "Dropout inside feed-forward layers; null: same as dropout.")
+    max_positions: Annotated[int, Field(ge=2, le=100_000)] = key(
+        512, "Maximum sentence length in subwords, including the language tag and end of sentence."
+    )
+    share_embeddings: bool | None = key(None, "Share source and target embeddings; null: if the vocabulary is joint.")
 
     def part(self, name: Literal["dim", "ffn", "encoder_layers", "decoder_layers", "heads"]) -> int:
         """What is said, or what the size says."""
@@ -44,42 +51,90 @@ class ModelSettings(Section):
 
 
 class TrainSettings(Section):
-    """Length, optimizer, validation, checkpoints and machine."""
+    """Length of the run, optimizer, validation, checkpoints and hardware."""
 
-    updates: Count = 200_000
-    intervals: Count | None = None
+    updates: Count = key(
+        200_000,
+        "Length of the run in optimizer updates. The paper: 200,000 for TED, 300,000 for WMT.",
+        resume="free",
+        ends_run=True,
+    )
+    intervals: Count | None = key(
+        None,
+        "Length of the run in intervals (batches.interval_pairs); the first limit reached ends it.",
+        resume="free",
+        ends_run=True,
+    )
 
-    learning_rate: Positive = 2e-4
-    schedule: Literal["inverse-sqrt", "step", "linear", "constant"] = "inverse-sqrt"
-    warmup: Annotated[int, Field(ge=0)] = 4000
-    warmup_start: NotNegative = 1e-7
-    decay: Annotated[Finite, Field(gt=0, le=1)] = 0.5
-    decay_every: Count = 100_000
-    cooldown: Annotated[int, Field(ge=0)] = 0
+    learning_rate: Positive = key(
+        2e-4,
+        "Peak learning rate; use more for small models and batches, such as 2e-3 for size tiny.",
+        resume="remedy",
+        group="""\
+The learning rate rises linearly for `warmup` updates. Then it depends on the schedule:
+    inverse-sqrt   decays with the inverse square root of the update
+    step           is multiplied by `decay` every `decay_every` updates; the paper's schedule for chi-IBR
+    linear         decays linearly to 0 at the end of the run
+    constant       stays constant, then decays linearly to 0 over the last `cooldown` updates""",
+    )
+    schedule: Literal["inverse-sqrt", "step", "linear", "constant"] = key(
+        "inverse-sqrt", "inverse-sqrt, step, linear or constant."
+    )
+    warmup: Annotated[int, Field(ge=0)] = key(4000, "Number of warmup updates.", resume="remedy")
+    warmup_start: NotNegative = key(1e-7, "Learning rate at the start of warmup.")
+    decay: Annotated[Finite, Field(gt=0, le=1)] = key(0.5, "Decay factor of schedule step.")
+    decay_every: Count = key(100_000, "Updates between two decays of schedule step.")
+    cooldown: Annotated[int, Field(ge=0)] = key(0, "Updates of the final decay of schedule constant.")
 
-    betas: Annotated[tuple[Fraction, Fraction], Field(strict=False)] = (0.9, 0.98)
-    epsilon: Positive = 1e-8
-    weight_decay: NotNegative = 1e-4
-    clip: Positive | None = None
-    label_smoothing: Fraction = 0.1
+    betas: Annotated[tuple[Fraction, Fraction], Field(strict=False)] = key((0.9, 0.98), "AdamW betas.", group="")
+    epsilon: Positive = key(1e-8, "AdamW epsilon.")
+    weight_decay: NotNegative = key(1e-4, "AdamW weight decay.")
+    clip: Positive | None = key(None, "Maximum gradient norm; null: no clipping.", resume="remedy")
+    label_smoothing: Fraction = key(0.1, "Label smoothing; also part of the losses that balancing strategies observe.")
 
-    validate_every: Count | None = None
-    select: Literal["pooled", "macro", "worst"] = "pooled"
-    patience: Count | None = None
-    chrf_sentences: Annotated[int, Field(ge=0)] = 0
+    validate_every: Count | None = key(None, "Updates between validations; null: after each interval.", group="")
+    select: Literal["pooled", "macro", "worst"] = key(
+        "pooled",
+        "Validation loss that selects the best checkpoint: mean over all tokens (pooled; as in the paper), mean over "
+        "directions (macro), or largest of all directions (worst).",
+    )
+    patience: Count | None = key(
+        None, "Stop after this many validations without improvement.", resume="free", ends_run=True
+    )
+    chrf_sentences: Annotated[int, Field(ge=0)] = key(
+        0, "Validation sentences of each direction to translate greedily and score with chrF.", resume="free"
+    )
 
-    save_every: Count | None = None
-    keep_last: Annotated[int, Field(ge=2)] = 2
-    keep_best: Count = 1
-    average: Annotated[int, Field(ge=2)] | None = None
+    save_every: Count | None = key(
+        None, "Updates between checkpoints, in addition to one after each interval.", resume="free", group=""
+    )
+    keep_last: Annotated[int, Field(ge=2)] = key(
+        2, "Number of latest checkpoints to keep; at least 2, in case one is damaged.", resume="free"
+    )
+    keep_best: Count = key(1, "Number of checkpoints with the best validation loss to keep.", resume="free")
+    average: Annotated[int, Field(ge=2)] | None = key(
+        None, "At the end, also average the weights of this many latest checkpoints.", resume="free"
+    )
 
-    log_every: Count = 100
-    warn_passes: Positive = 50.0
-    trackers: Annotated[tuple[Literal["tensorboard", "wandb"], ...], Field(strict=False)] = ()
+    log_every: Count = key(
+        100, "Updates between two progress records in log.jsonl.", resume="free", grid="free", group=""
+    )
+    warn_passes: Positive = key(
+        50.0, "Warn when a corpus has been sampled more than this many times.", resume="free", grid="free"
+    )
+    trackers: Annotated[tuple[Literal["tensorboard", "wandb"], ...], Field(strict=False)] = key(
+        (), "tensorboard, wandb: also send them the numbers of log.jsonl.", resume="free", grid="free"
+    )
 
-    device: Literal["auto", "cpu", "cuda"] = "auto"
-    precision: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
-    threads: Count | None = None
+    device: Literal["auto", "cpu", "cuda"] = key("auto", "auto, cpu or cuda.", resume="free", grid="free", group="")
+    precision: Literal["auto", "float32", "bfloat16", "float16"] = key(
+        "auto",
+        "float32, bfloat16 or float16; auto: bfloat16 on GPUs that support it, otherwise float32.",
+        resume="free",
+    )
+    threads: Count | None = key(
+        None, "CPU threads; null: all cores, divided among the processes.", resume="free", grid="free"
+    )
 
     def faults(self) -> Faults:
         """What does not fit together."""

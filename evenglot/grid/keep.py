@@ -9,6 +9,7 @@ from typing import Any
 
 from evenglot import yaml12
 from evenglot.config import Config, differences
+from evenglot.config.changes import FREE_IN_GRID
 from evenglot.files import finished_folder, without_paths
 from evenglot.grid.plan import Job
 from evenglot.runs.log import read_log
@@ -16,10 +17,6 @@ from evenglot.runs.run import Run, RunError
 from evenglot.runs.scores import scored_with, scores_file, statistics_file
 
 BASELINES, SCORES, STATISTICS = "baseline*.json", "scores*.json", "statistics*.npz"
-WHAT_DATA = ("directions", "grouping")  # the other keys of `data` say where the text is
-FREE_TO_KEEP = {"store.folder", "store.threads"} | {
-    f"train.{key}" for key in ("threads", "device", "log_every", "trackers", "warn_passes")
-}
 
 
 def keep(job: Job, split: str, folder: Path, root: Path) -> None:
@@ -52,11 +49,10 @@ def kept(job: Job, split: str, beam: int, folder: Path, root: Path) -> bool:
     except (OSError, ValueError) as error:
         raise RunError(f"{there.config_file}: cannot be read: {error}") from error
     wanted = _settings(job.config, root)
-    where = {f"data.{key}" for key in (*settings["data"], *wanted["data"]) if key not in WHAT_DATA}
     if job.needs is not None:
         settings["balance"]["baseline"] = _provider(settings["balance"].get("baseline"))
         wanted["balance"]["baseline"] = _provider(job.needs[1])
-    changed = differences(settings, wanted) - where - FREE_TO_KEEP
+    changed = differences(settings, wanted) - FREE_IN_GRID
     made = scored_with(there, split)
     if made is not None and made.get("beam", beam) != beam:
         changed.add("beam")

@@ -17,10 +17,11 @@ from typing import IO
 
 from evenglot.balance import Signal
 from evenglot.comparison.results import Result, read_result
+from evenglot.config.changes import ENDS_RUN, FREE_IN_GRID
 from evenglot.corpus.prepare import prepare
 from evenglot.files import lock, remove_folder
 from evenglot.grid.display import GridDisplay
-from evenglot.grid.keep import FREE_TO_KEEP, keep, kept, restore_baselines
+from evenglot.grid.keep import keep, kept, restore_baselines
 from evenglot.grid.plan import Grid, Job
 from evenglot.progress import Bars
 from evenglot.runs.log import read_log
@@ -31,7 +32,6 @@ from evenglot.wording import some
 
 SECONDS_BETWEEN_LOOKS = 0.5  # at what the processes do
 PR_SET_PDEATHSIG = 1
-LIMITS = {"train.updates", "train.intervals", "train.patience"}  # of the length of a run
 OUTPUT = "output.txt"  # in the folder of a run: what its commands said
 
 
@@ -192,7 +192,7 @@ def finished(grid: Grid, job: Job, jobs: Sequence[Job]) -> bool:
     if not job.run.config_file.exists():
         return False
     job.run.refuse_if_changed(job.config)
-    changed = job.run.changes(job.config) - FREE_TO_KEEP
+    changed = job.run.changes(job.config) - FREE_IN_GRID
     if changed and _trained(job):  # what may change on the way would make this another run than the grid asks for
         raise RunError(
             f"{job.run.folder}: this run was made with another {some(sorted(changed))}; remove it, or give the grid "
@@ -216,7 +216,7 @@ def _trained(job: Job) -> bool:
 
 def _ends_elsewhere(job: Job) -> bool:
     """Is the run to end elsewhere than it did when it was here before?"""
-    return job.run.config_file.exists() and bool(job.run.changes(job.config) & LIMITS)
+    return job.run.config_file.exists() and bool(job.run.changes(job.config) & ENDS_RUN)
 
 
 def _refuse_to_lengthen(jobs: Sequence[Job], missing: Sequence[Job]) -> None:

@@ -31,8 +31,8 @@ class Row:
     removed: dict[str, int]  # by reason, for the rules that are on
     kept: int
     share: float
-    passes: float  # over the corpus in the first epoch
-    most_passes: float | None  # that the strategy can ever ask for in one epoch; None: no limit
+    passes: float  # over the corpus in the first interval
+    most_passes: float | None  # upper bound for any interval; None: no bound
     valid: int | None
     test: int | None
     scripts: dict[str, list[str]]
@@ -111,11 +111,11 @@ def _estimate_tokens(scan: Scan, kept: int) -> tuple[int, int]:
 
 
 def _passes(config: Config, kept: dict[str, int], tokens: dict[str, int]) -> dict[str, tuple[float, float | None]]:
-    """Of each group: passes over its corpora in the first epoch, and the most there can be in any epoch."""
+    """Of each group: passes over its corpora in the first interval, and the upper bound for any interval."""
     sizes, group_tokens = (config.data.groups.sum(each) for each in (kept, tokens))
     if not any(sizes.values()):
         return dict.fromkeys(sizes, (0.0, 0.0))
-    balancer = config.balance.without_baseline_file().create(sizes, group_tokens)
+    balancer = config.balancer(sizes, group_tokens, config.balance.without_baseline_file())
     sample = balancer.groups.vector(balancer.mixture.sample, "sample")
     first = passes_over(balancer, sample, config.draw_options)
     most = {group: most_passes(balancer, group, config.draw_options) for group in sizes}
@@ -169,7 +169,7 @@ def _warnings(row: Row, rules: list[str], config: Config) -> list[str]:
         if len(scripts) > 1:
             warn(f"{language} is written in {' and '.join(scripts)}; is this one language?")
     if 0 < row.kept < SMALL and (row.most_passes is None or row.most_passes > 3):
-        times = "without limit" if row.most_passes is None else f"up to {row.most_passes:.0f} times an epoch"
+        times = "without limit" if row.most_passes is None else f"up to {row.most_passes:.0f} times an interval"
         advice = "balance.max_passes" if "max_passes" in config.balance.options else "a smaller tau or UniMax"
         warn(f"only {row.kept:,} pairs, shown {times}: likely to be memorised; consider {advice}")
     if row.valid is None:

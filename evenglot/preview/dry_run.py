@@ -64,11 +64,11 @@ class DryRun:
 def dry_run(config: Config, sizes: Mapping[str, int], tokens: Mapping[str, int], intervals: int) -> DryRun:
     """Simulate; `sizes` and `tokens` are those of the groups. A baseline that is not there yet is left out."""
     balance = config.balance.without_baseline_file()
-    balancer = balance.create(sizes, tokens)
+    balancer = config.balancer(sizes, tokens, balance)
     if balancer.needs.gradients is not None:
-        raise ValueError(f"balance.strategy: {balance.strategy} goes by gradients, which cannot be made up")
+        raise ValueError(f"balance.strategy: {balance.strategy} needs gradients, which a simulation does not have")
     losses = learning_curves(sizes, _best(balancer), half_way=sum(sizes.values()) / 10)
-    pairs = config.batches.epoch_size
+    pairs = config.batches.interval_pairs
 
     def simulated(each: Balancer) -> Simulation:
         return simulate(each, losses, intervals, interval_size=pairs)

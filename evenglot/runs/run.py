@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from evenglot.config import Config, ConfigError, differences, load_config
+from evenglot.config.changes import FREE_ON_RESUME, free_on_resume
 from evenglot.config.models import HEADING
 from evenglot.directions import Side
 from evenglot.files import finished_folder
@@ -21,27 +22,6 @@ from evenglot.wording import some
 
 if TYPE_CHECKING:
     from evenglot.runs.checkpoint import Checkpoint
-
-# Keys that may change when a run goes on. The first decide when it ends, what is kept and shown, and where it runs.
-FREE_TO_CHANGE = {
-    "store.folder",
-    "store.threads",
-    "train.updates",
-    "train.intervals",
-    "train.patience",
-    "train.chrf_sentences",
-    "train.save_every",
-    "train.keep_last",
-    "train.keep_best",
-    "train.average",
-    "train.log_every",
-    "train.warn_passes",
-    "train.trackers",
-    "train.device",
-    "train.precision",
-    "train.threads",
-}
-REMEDIES = {"train.learning_rate", "train.warmup", "train.clip"}  # for a run that diverged; they change what is learnt
 
 
 class RunError(ValueError):
@@ -88,7 +68,7 @@ class Run:
         """The configuration it was trained with."""
         if not self.config_file.exists():
             raise RunError(f"{self.folder}: not a run (it has no config.yaml); `evenglot train` makes one")
-        return load_config(self.config_file, check_files=False)
+        return load_config(self.config_file, check_files=False, hints=False)
 
     def own_baseline_file(self) -> Path:
         """Where the losses of this run's model go, unless somebody says otherwise."""
@@ -147,11 +127,8 @@ class Run:
         return differences(_comparable(before), _comparable(config))
 
     def refuse_if_changed(self, config: Config) -> None:
-        """A run goes on with the settings it was begun with, but for a few."""
-        free = FREE_TO_CHANGE | REMEDIES
-        if config.train.schedule == "linear" or config.train.cooldown:
-            free -= {"train.updates"}  # the rate is a function of it
-        if changed := sorted(self.changes(config) - free):
+        """A run resumes with the settings it started with, except for keys that are free to change."""
+        if changed := sorted(self.changes(config) - free_on_resume(config)):
             raise RunError(
                 f"{self.folder}: {some(changed)} changed since this run began; resume with the old settings (they are "
                 "in its config.yaml), or start a new run with --out"
@@ -159,7 +136,8 @@ class Run:
 
 
 def _comparable(config: Config) -> dict[str, Any]:
-    """What matters of a configuration; the raw text is not read any more, so it may have moved."""
-    content = config.model_dump()
-    content["data"] = {"directions": config.data.groups, "grouping": config.data.grouping}
+    """The settings to compare; of `data`, only what must not change: the text is not read again and may have moved."""
+    content = config.model_dump(by_alias=True)
+    fixed = {key: value for key, value in content["data"].items() if f"data.{key}" not in FREE_ON_RESUME}
+    content["data"] = {**fixed, "directions": config.data.groups}
     return content

@@ -49,7 +49,7 @@ def train(config: Config, folder: Path, *, resume: bool = False) -> str:
 def _train(config: Config, balance: BalanceSettings, run: Run, store: Store, mine: Processes, resume: bool) -> str:
     refuse_long_sentences(config, store)
     groups = config.data.groups
-    balancer = balance.create(groups.sum(store.sizes), groups.sum(store.target_tokens))
+    balancer = config.balancer(groups.sum(store.sizes), groups.sum(store.target_tokens), balance)
     refuse_without_validation(balancer, store)
     refuse_other_baseline(balance, balancer.signal, config.train.label_smoothing)
     _check_folder(run, config, resume)

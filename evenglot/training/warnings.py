@@ -37,22 +37,15 @@ def doubts(config: Config, store: Store, processes: int, balancer: Balancer, loa
 
 
 def _rounds(config: Config, balancer: Balancer, loader: Loader, intervals: float) -> Doubts:
-    """Is the run long enough for a game, and no longer than was planned?"""
+    """Does the run have enough intervals for the mixture to adapt?"""
     follows_losses = balancer.needs.losses is not None and balancer.cadence == "interval"
     if follows_losses and intervals < FEW_INTERVALS:
         pairs = max(1, round(sum(loader.interval.counts.values()) * intervals / (2 * FEW_INTERVALS)))
-        better = f"with batches.epoch_size: {pairs} it would be {2 * FEW_INTERVALS} times"
+        better = f"with batches.interval_pairs: {pairs} it would be {2 * FEW_INTERVALS} times"
         if config.draw_options["rule"] == "released":  # it has a length of its own
             better = "train longer"
         times = f"the mixture is set {math.ceil(intervals)} times in this run"
         yield "intervals", f"{times}, too seldom to balance anything; {better}"
-    planned = balancer.planned_intervals
-    if planned is not None and planned < math.floor(intervals):
-        yield (
-            "max_passes",
-            f"balance.intervals is {planned}, but this run has about {round(intervals)}: max_passes will be used "
-            "up long before its end, and corpora are then shown in proportion to their sizes",
-        )
 
 
 def _losses(balancer: Balancer, batches: int) -> Doubts:

@@ -5,7 +5,8 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from evenglot.balance import STRATEGIES
-from evenglot.config import EXAMPLE, Config, ConfigError, load_config
+from evenglot.config import Config, ConfigError, load_config
+from evenglot.config.example import example
 
 DATA = "data: {directions: [no-en, tur-en], train: 'x.{pair}.{lang}'}\n"
 
@@ -150,12 +151,12 @@ def test_batches_must_hold_the_longest_sentence_and_fill_an_update(conf):
 
 def test_drawing_follows_the_preset_unless_told_otherwise(conf):
     assert conf.load(DATA).draw_options == {"rule": "cycle", "pairs": None, "max_scale_up": 1.5}
-    assert conf.load(DATA, "batches.epoch_size=1000").draw_options["pairs"] == 1000
+    assert conf.load(DATA, "batches.interval_pairs=1000").draw_options["pairs"] == 1000
     released = conf.load(DATA, "balance.preset=released-wmt")
     assert released.draw_options == {"rule": "released", "pairs": None, "max_scale_up": 1.0}
     assert conf.load(DATA, "balance.preset=released-wmt", "batches.oversample=cycle").draw_options["rule"] == "cycle"
-    (error,) = conf.errors(DATA, "balance.preset=released-wmt", "batches.epoch_size=1000")
-    assert error.startswith("--set batches.epoch_size: ")
+    (error,) = conf.errors(DATA, "balance.preset=released-wmt", "batches.interval_pairs=1000")
+    assert error.startswith("--set batches.interval_pairs: ")
 
 
 def test_validation_losses_need_validation_text(conf):
@@ -226,18 +227,27 @@ def test_bad_options_are_found_before_anything_is_spent(conf, options, error):
 @pytest.mark.parametrize(
     ("other", "error"),
     [
-        ("batches: {epoch_size: 500}", "balance.interval_size: must be what batches.epoch_size is: 500"),
-        ("batches: {interval_tokens: 5000}", "balance.max_passes: counts pairs; say how long an interval is with"),
-        ("batches: {oversample: released}", "balance.max_passes: the released drawing decides by itself how long"),
-        ("train: {intervals: 7}", "balance.intervals: must be what train.intervals is: 7"),
+        ("batches: {interval_tokens: 5000}\ntrain: {intervals: 7}", "batches.interval_pairs"),
+        ("batches: {oversample: released}\ntrain: {intervals: 7}", "released"),
+        ("train: {updates: 500}", "train.intervals"),
+        ("train: {schedule: linear}", "max_ratio"),
+        ("train: {cooldown: 9}", "max_ratio"),
     ],
 )
-def test_a_limit_on_passes_is_planned_for_the_intervals_of_the_run(conf, other, error):
-    limited = DATA + "balance: {strategy: chi-ibr, max_passes: 20, intervals: 5}\n"
-    (message,) = conf.errors(limited + other)
-    assert message.split(": ", 1)[1].startswith(error)
-    planned = "balance: {strategy: chi-ibr, max_passes: 20, intervals: 7, interval_size: 500}\n"
-    conf.load(DATA + planned + "batches: {epoch_size: 500}\ntrain: {intervals: 7}")
+def test_a_limit_on_passes_needs_the_number_and_size_of_intervals(conf, other, error):
+    (message,) = conf.errors(DATA + "balance: {strategy: chi-ibr, max_passes: 20}\n" + other)
+    place, key, advice = message.split(": ", 2)
+    assert place == f"conf.yaml:{DATA.count(chr(10)) + 1}"
+    assert key == "balance.max_passes"
+    assert error in advice
+
+
+def test_a_limit_on_passes_is_planned_for_the_intervals_of_the_run(conf):
+    limited = "balance: {strategy: chi-ibr, max_passes: 20}\nbatches: {interval_pairs: 500}\ntrain: {intervals: 7}"
+    balancer = conf.load(DATA + limited).balancer({"no-en": 1000, "tur-en": 9000})
+    assert (balancer.caps.intervals, balancer.caps.interval_size) == (7, 500)
+    fixed = conf.load(DATA + "balance: {strategy: uniform}\ntrain: {intervals: 7}")  # has no such parameters
+    assert fixed.balancer({"no-en": 1000, "tur-en": 9000}).strategy == "uniform"
 
 
 def test_a_key_that_is_nothing_is_unknown(conf):
@@ -368,7 +378,7 @@ def error_of(path, overrides=(), check_files=True):
     return None
 
 
-pieces = st.sampled_from(EXAMPLE.read_text().split("\n")) | st.text(max_size=20)
+pieces = st.sampled_from(example().split("\n")) | st.text(max_size=20)
 
 
 @settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
@@ -407,7 +417,7 @@ def test_any_override_is_a_config_or_an_error(tmp_path, overrides):
         ("train: {updates: 10, warmup: 5, cooldown: 6}", "train.cooldown: warmup and cooldown together are longer"),
         ("train: {precision: float16, device: cpu}", "train.precision: on a CPU training is in float32"),
         ("train: {keep_last: 1}", "train.keep_last: expected 2 or more, got 1"),
-        ("batches: {interval_tokens: 5, epoch_size: 5}", "batches.interval_tokens: something else decides the length"),
+        ("batches: {interval_tokens: 5, interval_pairs: 5}", "batches.interval_tokens: "),
     ],
 )
 def test_what_cannot_be_trained_is_refused(conf, section, error):

@@ -56,7 +56,7 @@ def test_passes_follow_the_strategy(configure):
     )  # a third of 460, rounded up
     assert of_galician("balance={strategy: chi-ibr, max_upsample: 4}") == pytest.approx([1, 4])
     assert of_galician("balance={strategy: group-dro}") == pytest.approx([1, 1])  # it reweights
-    assert of_galician("balance={strategy: uniform}", "batches.epoch_size=46") == pytest.approx([16 / 40, 16 / 40])
+    assert of_galician("balance={strategy: uniform}", "batches.interval_pairs=46") == pytest.approx([16 / 40, 16 / 40])
     assert of_galician("balance={strategy: uniform}", "batches.oversample=released")[0] == pytest.approx(230 / 40)
     in_tokens = of_galician("balance={strategy: chi-ibr, p_unit: tokens, baseline: later.json}")
     assert in_tokens[0] == pytest.approx(1, rel=0.1)

@@ -39,7 +39,7 @@ SETTINGS = {
     "vocabulary.size_other": 500,
     "batches.tokens_per_batch": 1024,
     "batches.tokens_per_update": 4096,
-    "batches.epoch_size": None,
+    "batches.interval_pairs": None,
     "clean.max_pieces": 60,
     "model.dim": 32,
     "model.heads": 4,

@@ -37,7 +37,7 @@ def mean_of_cosines(model, train_text, valid_text):
 @pytest.fixture(scope="module")
 def probed(conf, tmp_path_factory):
     """A run without dropout that keeps a checkpoint of every update, its config and its folder."""
-    overrides = [f"balance={json.dumps(MULTIDDS)}", "batches.epoch_size=300", "model.dropout=0"]
+    overrides = [f"balance={json.dumps(MULTIDDS)}", "batches.interval_pairs=300", "model.dropout=0"]
     overrides += [f"train.{setting}" for setting in ("updates=12", "log_every=1", "save_every=1", "keep_last=20")]
     config, folder = load_config(conf, overrides, check_files=False), tmp_path_factory.mktemp("probed")
     train(config, folder)

@@ -23,7 +23,7 @@ from tests.training.helpers import events, store_of, total_loss
 
 NAMES = ["aa-en", "bb-en", "cc-en"]
 TOKENS_OF_TRAINING_TEXT = Signal()
-SHORT = {"epoch_size": 300}
+SHORT = {"interval_pairs": 300}
 LABELS = [{"src": "aa", "tgt": "en", "label": "large"}, {"from": ["bb", "cc"], "to": "en", "label": "small"}]
 
 
@@ -130,7 +130,7 @@ AUTO = {"strategy": "chi-ibr", "baseline": "auto"}
 @pytest.fixture(scope="module")
 def automatic(conf, tmp_path_factory):
     """A run with a reference of its own: its overrides and its folder."""
-    overrides = [f"balance={json.dumps(AUTO)}", "batches.epoch_size=300", "train.updates=8", "train.log_every=1"]
+    overrides = [f"balance={json.dumps(AUTO)}", "batches.interval_pairs=300", "train.updates=8", "train.log_every=1"]
     folder = tmp_path_factory.mktemp("automatic") / "run"
     assert train(load_config(conf, overrides, check_files=False), folder) == "updates"
     return overrides, folder
@@ -191,12 +191,12 @@ def test_without_resume_a_finished_reference_is_not_overwritten(automatic, conf,
     "options",
     [
         pytest.param({"p_unit": "tokens"}, id="shares of tokens"),
-        pytest.param({"max_passes": 40, "intervals": 3, "interval_size": 300}, id="a limit on passes"),
+        pytest.param({"max_passes": 40}, id="a limit on passes"),
         pytest.param({"signal": "valid", "loss_per": "character"}, id="validation"),
     ],
 )
 def test_auto_goes_with_every_other_option(configure, tmp_path, options):
-    train(configure({**AUTO, **options}, batches=SHORT, train={"updates": 4}), tmp_path)
+    train(configure({**AUTO, **options}, batches=SHORT, train={"updates": 4, "intervals": 3}), tmp_path)
     written = json.loads((tmp_path / "baseline.json").read_text())
     assert events(tmp_path, "balance")[0]["baseline"] == {name: written["losses"][name] for name in NAMES}
     assert written["about"]["split"] == options.get("signal", "train")

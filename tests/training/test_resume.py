@@ -14,6 +14,7 @@ import pytest
 from evenglot.corpus.prepare import prepare
 from evenglot.progress import Bars
 from evenglot.runs import checkpoint
+from evenglot.runs.run import RunError
 from evenglot.training.train import train
 from tests.tasks import CONFIG, write_corpora
 from tests.training.commands import (
@@ -388,3 +389,43 @@ def test_a_full_disk_costs_no_more_than_the_checkpoint(conf, whole, tmp_path, fi
     assert not saves(run, {})
     finish(*arguments(conf, run, settings, "--resume"), output=tmp_path / "output")
     assert tensors(run) == tensors(whole(settings))
+
+
+# ------------------------------------------------------------------------------------- runs of earlier versions
+
+
+@pytest.mark.parametrize("limit", [None, 30])
+def test_a_run_from_before_keys_were_renamed_resumes_exactly(configure, tmp_path, limit):
+    """Its config.yaml has batches.epoch_size, and balance.intervals and interval_size beside max_passes."""
+
+    def config(updates):
+        balance = {"strategy": "chi-ibr", "max_passes": limit}
+        return configure(balance, batches={"interval_pairs": 300}, train={"updates": updates, "intervals": 4})
+
+    train(config(9), tmp_path / "whole")
+    train(config(4), tmp_path / "old")
+    saved = tmp_path / "old" / "config.yaml"
+    written = saved.read_text()
+    planned = "\n  intervals: 4\n  interval_size: 300.0\n" if limit else "\n  intervals: null\n  interval_size: null\n"
+    old = written.replace("interval_pairs:", "epoch_size:").replace("\nbatches:\n", f"{planned}batches:\n")
+    if limit:
+        assert old.count("  intervals: 4\n") == 2
+        old = old.replace("  updates: 4\n  intervals: 4\n", "  updates: 4\n  intervals: null\n")  # it was not required
+    assert old.count("epoch_size: 300\n") == 1
+    assert "interval_pairs" not in old
+    saved.write_text(old)
+    train(config(9), tmp_path / "old", resume=True)
+    assert tensors(tmp_path / "old") == tensors(tmp_path / "whole")
+    (resumed,) = events(tmp_path / "old", "resume")
+    assert resumed["changed"] == ["train.updates"]
+
+
+def test_a_plan_of_passes_must_not_change_on_resume(configure, tmp_path):
+    def config(intervals):
+        return configure(
+            {"max_passes": 60}, batches={"interval_pairs": 300}, train={"updates": 4, "intervals": intervals}
+        )
+
+    train(config(4), tmp_path / "run")
+    with pytest.raises(RunError, match=r"train\.intervals"):
+        train(config(5), tmp_path / "run", resume=True)

@@ -21,7 +21,7 @@ RECOMMENDED_RHO = (5 - 1) ** 2 * P.min() / (2 * (1 - P.min()))  # max_upsample: 
 BASELINE = {"aa-en": 1.0, "bb-en": 1.4, "cc-en": 1.3}
 
 LENGTH = {"updates": 15, "log_every": 1}
-SHORT = {"epoch_size": 300}  # pairs in an interval: 3 updates or so
+SHORT = {"interval_pairs": 300}  # pairs in an interval: 3 updates or so
 
 
 def shares(*numbers):

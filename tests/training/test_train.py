@@ -138,14 +138,6 @@ def test_what_looks_like_a_mistake_is_said(configure, tmp_path):
     assert "warmup (10) is as long as the whole run" in events(tmp_path / "run", "warning")[0]["message"]
 
 
-def test_a_limit_on_passes_for_a_shorter_run_is_warned_of(configure, tmp_path):
-    for planned, warned in ((2, True), (9, False)):
-        limited = {"strategy": "chi-ibr", "max_passes": 30, "intervals": planned}
-        train(configure(limited, train={"updates": 30}), tmp_path / str(planned))
-        said = [event["message"] for event in events(tmp_path / str(planned), "warning")]
-        assert any(f"balance.intervals is {planned}, but this run has about" in message for message in said) == warned
-
-
 @pytest.mark.parametrize(("strategy", "better"), [("chi-ibr", "interval-mean"), ("group-dro", "token-ema")])
 def test_means_of_updates_that_are_a_batch_or_two_are_warned_of(configure, tmp_path, strategy, better):
     for settings, warned in (({}, True), ({"estimator": better}, False)):
@@ -172,9 +164,10 @@ def test_a_game_of_few_rounds_is_warned_of_and_the_advice_is_good(configure, tmp
     train(configure({"strategy": "chi-ibr"}, train={"updates": 60}), tmp_path / "run")
     (warning,) = [event["message"] for event in events(tmp_path / "run", "warning") if "too seldom" in event["message"]]
     assert f"the mixture is set {len(events(tmp_path / 'run', 'interval'))} times" in warning
-    advised = int(re.search(r"batches.epoch_size: (\d+) ", warning)[1])
+    advised = int(re.search(r"batches.interval_pairs: (\d+) ", warning)[1])
     train(
-        configure({"strategy": "chi-ibr"}, train={"updates": 60}, batches={"epoch_size": advised}), tmp_path / "often"
+        configure({"strategy": "chi-ibr"}, train={"updates": 60}, batches={"interval_pairs": advised}),
+        tmp_path / "often",
     )
     assert 15 <= len(events(tmp_path / "often", "interval")) <= 25
     train(configure({"strategy": "proportional"}, train={"updates": 60}), tmp_path / "fixed")

@@ -1,0 +1,138 @@
+"""What the options of strategies mean. The builders in catalogue.py declare them with these types.
+
+`evenglot example`, the configuration reference and the JSON schema are made from here; a new option of a strategy is
+annotated in the signature of its builder: `Annotated[float, Option("What it does.", ge=0)]`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from evenglot.balance.baseline import Baseline
+from evenglot.balance.description import Split
+from evenglot.balance.losses import Start
+from evenglot.balance.static import MixtureSpec
+
+
+@dataclass(frozen=True)
+class Option:
+    """The meaning of an option and its range. The builder enforces the range; here it is stated for documentation."""
+
+    meaning: str
+    ge: float | None = None
+    gt: float | None = None
+    le: float | None = None
+    from_run: bool = False  # a fact about the run, filled in from other sections of a configuration: not a key
+
+    @property
+    def limits(self) -> dict[str, float]:
+        """The range by its names in JSON Schema."""
+        named = {"minimum": self.ge, "exclusiveMinimum": self.gt, "maximum": self.le}
+        return {name: limit for name, limit in named.items() if limit is not None}
+
+
+# ------------------------------------------------------------------------------------------------ uncertainty sets
+
+PresetName = Annotated[
+    Literal["recommended", "paper", "released-ted", "released-wmt"], Option("Values for options that are null.")
+]
+Radius = Annotated[
+    float | str | None,
+    Option(
+        "Radius of the chi-square ball: a number (the paper: 0.05 for TED, 0.3 for WMT), or a mixture that is to lie "
+        "on its surface, such as tau:1.5. null: as in the preset.",
+        ge=0,
+    ),
+]
+MaxUpsample = Annotated[
+    float | None,
+    Option(
+        "Sets the radius instead of rho: how many times the rarest group can be upsampled at most. null: as in the "
+        "preset (recommended: 5) if rho is null too.",
+        ge=1,
+    ),
+]
+Alpha = Annotated[
+    float, Option("Share of the data to focus on; a group is upsampled at most 1/alpha times.", ge=0, le=1)
+]
+Floor = Annotated[
+    float, Option("Lower bound on each group's share, as a fraction of its share at the centre.", ge=0, le=1)
+]
+PresetFloor = Annotated[
+    float | None,
+    Option(
+        "Lower bound on each group's share, as a fraction of its share at the centre. null: as in the preset "
+        "(recommended: 0.2).",
+        ge=0,
+        le=1,
+    ),
+]
+Center = Annotated[
+    MixtureSpec,
+    Option("Centre of the uncertainty set: data (proportional), uniform, tau:3, unimax:20, or numbers by group."),
+]
+
+# --------------------------------------------------------------------------------------------- losses and baselines
+
+BaselineLosses = Annotated[
+    Baseline,
+    Option(
+        "Reference losses to subtract: a file written by `evenglot baseline`, numbers by group, or auto to train a "
+        "proportional model of the same length first, which doubles the cost. auto:tau:100 trains it with another "
+        "mixture (any that center accepts)."
+    ),
+]
+IntervalEstimator = Annotated[
+    Literal["ema", "token-ema", "interval-mean"] | None,
+    Option(
+        "Running loss: ema over update means, token-ema (every token has the same weight), or the interval-mean. "
+        "null: interval-mean if signal is valid, otherwise ema."
+    ),
+]
+StepEstimator = Annotated[
+    Literal["latest", "ema", "token-ema"],
+    Option("Running loss: that of the latest batch, ema over update means, or token-ema over tokens."),
+]
+EmaWeight = Annotated[float, Option("Weight of the newest update in a moving average.", gt=0, le=1)]
+EmaStart = Annotated[Start, Option("Initial value of the moving average: first (loss), zero, or bias-corrected.")]
+PresetStart = Annotated[
+    Start | None,
+    Option(
+        "Initial value of the moving average: first (loss), zero, or bias-corrected. null: as in the preset "
+        "(recommended: first)."
+    ),
+]
+Reset = Annotated[bool | None, Option("Reset running losses after each interval; null: no.")]
+PresetReset = Annotated[
+    bool | None, Option("Reset running losses after each interval. null: as in the preset (recommended: false).")
+]
+SignalSplit = Annotated[Split, Option("Losses to respond to: train or valid.")]
+LossUnit = Annotated[
+    Literal["token", "character"],
+    Option("Mean loss per token or character; per-token losses are not comparable across target languages."),
+]
+
+# ------------------------------------------------------------------------------------------------ timing and limits
+
+Warmup = Annotated[int, Option("Number of intervals before the mixture first changes.", ge=0)]
+MaxRatio = Annotated[
+    float | None, Option("Upper bound on each group's share, as a multiple of its share of the data.", ge=1)
+]
+MaxPasses = Annotated[
+    float | None,
+    Option("Upper bound on passes over any corpus in the whole run; requires train.intervals.", ge=0),
+]
+Intervals = Annotated[int | None, Option("Number of intervals of the run, for max_passes.", ge=1, from_run=True)]
+IntervalSize = Annotated[
+    float | None,
+    Option("Sentence pairs of an interval, for max_passes; None: as many as in the data.", gt=0, from_run=True),
+]
+
+# ----------------------------------------------------------------------------------------------- updates every step
+
+Step = Annotated[float, Option("Step size of the mixture update.", ge=0)]
+ApplyBy = Annotated[
+    Literal["resample", "reweight"],
+    Option("resample: draw batches from the mixture; reweight: sample proportionally and weight the losses."),
+]
