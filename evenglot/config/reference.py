@@ -36,6 +36,9 @@ and, as the first line of the configuration:
 
 ```yaml
 # yaml-language-server: $schema=evenglot.schema.json
+data:
+  directions: [por-en, tur-en, aze-en]
+  train: train.{pair}.{lang}.gz
 ```
 """
 CHANGES = """\
