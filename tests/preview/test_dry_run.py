@@ -39,5 +39,5 @@ def test_figures_are_drawn_over_intervals(configure, tmp_path):
 
 
 def test_gradients_cannot_be_made_up(configure):
-    with pytest.raises(ValueError, match=r"^balance\.strategy: multidds goes by gradients"):
+    with pytest.raises(ValueError, match=r"^balance\.strategy: multidds"):
         dry_run(configure({"strategy": "multidds"}), SIZES, TOKENS, 3)
