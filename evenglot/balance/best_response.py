@@ -55,10 +55,10 @@ class ChiSquareResponse:
         return ChiSquareBall(self.centre, rho, self.floor, reachable(caps, self.centre)).best_response(v)
 
     def farthest(self, group: int, start: Vector, caps: Vector | None) -> Vector:
-        """The best response if this group alone is behind. The first caps may have pushed the mixture beyond rho."""
-        ball = ChiSquareBall(self.centre, 0)
-        rho = max(self.rho, ball.divergence(start))
-        return replace(self, rho=rho).respond(start, alone_behind(group, len(self.centre)), caps)
+        """The best response if this group alone is behind; as far from the centre as the first caps pushed `start`."""
+        rho = max(self.rho, ChiSquareBall(self.centre, 0).divergence(start))
+        rule = replace(self, rho=rho, floor=kept_floor(self.floor, start, self.centre))
+        return rule.respond(start, alone_behind(group, len(self.centre)), caps)
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,10 +87,17 @@ class CVaRResponse:
         return CVaR(self.centre, self.alpha, self.floor, caps).best_response(v)
 
     def farthest(self, group: int, start: Vector, caps: Vector | None) -> Vector:
-        """The best response if this group alone is behind. The first caps may have led out of the set."""
+        """The best response if this group alone is behind; without alpha if the first caps left nothing in the set."""
         beyond = self.alpha > 0 and (start > self.centre / self.alpha * (1 + 1e-12)).any()
-        rule = replace(self, alpha=0.0) if beyond else self
+        floor = kept_floor(self.floor, start, self.centre)
+        rule = replace(self, alpha=0.0 if beyond else self.alpha, floor=floor)
         return rule.respond(start, alone_behind(group, len(self.centre)), caps)
+
+
+def kept_floor(floor: float, start: Vector, centre: Vector) -> float:
+    """The floor as far as the first mixture keeps it: caps may be lower. Later caps are looser."""
+    used = centre > 0
+    return min(floor, float((start[used] / centre[used]).min()))
 
 
 def alone_behind(group: int, size: int) -> Vector:

@@ -7,7 +7,7 @@ radius out of reach) this version returns the limit of its search. For training,
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -53,8 +53,8 @@ class ReleasedResponse:
         return q
 
     def farthest(self, group: int, start: Vector, caps: Vector | None) -> Vector:
-        """The response if this group alone is behind."""
-        return self.respond(start, alone_behind(group, len(self.centre)), None)
+        """The response if this group alone is behind, before the clamp: that takes from one group to lift others."""
+        return replace(self, clamp_to_min_p=False).respond(start, alone_behind(group, len(self.centre)), None)
 
     def _floored(self, u: Vector, below_top: float) -> Vector:
         lifted = np.maximum(u + below_top, 0.0)
