@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from tests.patience import PATIENCE
+
 FITS = "document.documentElement.scrollWidth <= innerWidth"
 
 
@@ -24,7 +26,8 @@ class Browser:
         self._read, to_write = os.pipe()
         flags = (
             "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
-            f"--disable-component-update --disable-sync --remote-debugging-pipe --user-data-dir={folder}"
+            "--disable-component-update --disable-sync --disable-dev-shm-usage --no-proxy-server "
+            f"--remote-debugging-pipe --user-data-dir={folder}"
         )
         command = ["bash", "-c", f'exec "$@" 3<&{to_read} 4>&{to_write}', "-", program, *flags.split(), "about:blank"]
         quiet = subprocess.DEVNULL
@@ -38,11 +41,14 @@ class Browser:
         for domain in ("Network", "Runtime", "Log", "Page"):
             self.call(f"{domain}.enable")
 
-    def call(self, method: str, **parameters: Any) -> dict[str, Any]:
+    def _send(self, method: str, **parameters: Any) -> None:
         self._number += 1
         message = {"id": self._number, "method": method, "params": parameters}
         message |= {"sessionId": self._session} if self._session else {}
         os.write(self._write, json.dumps(message).encode() + b"\0")
+
+    def call(self, method: str, **parameters: Any) -> dict[str, Any]:
+        self._send(method, **parameters)
         while True:
             answer = self._next()
             if answer.get("id") == self._number:
@@ -62,8 +68,14 @@ class Browser:
         self.events.clear()
         self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
         self.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
-        self.call("Page.navigate", url=url)
-        self.wait("document.readyState === 'complete' && location.href !== 'about:blank'")
+        loader = self.call("Page.navigate", url=url)["loaderId"]
+        while loader not in self._loaders():  # until then, scripts may still run in the page before
+            self.events.append(self._next())
+        self.wait("document.readyState === 'complete'")
+
+    def _loaders(self) -> list[str]:
+        navigated = [event for event in self.events if event.get("method") == "Page.frameNavigated"]
+        return [event["params"]["frame"]["loaderId"] for event in navigated]
 
     def run(self, script: str) -> Any:
         """The value of an expression in the page."""
@@ -71,8 +83,8 @@ class Browser:
         assert "exceptionDetails" not in result, result
         return result["result"].get("value")
 
-    def wait(self, condition: str, seconds: float = 20) -> None:
-        end = time.monotonic() + seconds
+    def wait(self, condition: str) -> None:
+        end = time.monotonic() + PATIENCE
         while not self.run(condition):
             assert time.monotonic() < end, condition
             time.sleep(0.05)
@@ -120,8 +132,10 @@ class Browser:
 
     def close(self) -> None:
         self._session = None
-        self.call("Browser.close")
-        self._process.wait(20)
+        self._send("Browser.close")
+        while os.read(self._read, 2**16):  # its answer, or not even that
+            continue
+        self._process.wait(PATIENCE)
         os.close(self._read)
         os.close(self._write)
 

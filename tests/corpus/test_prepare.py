@@ -2,10 +2,9 @@ import gzip
 import io
 import json
 import os
-import signal
 import subprocess
 import sys
-import time
+from functools import partial
 
 import numpy as np
 import pytest
@@ -18,6 +17,8 @@ from evenglot.corpus.store import open_store
 from evenglot.progress import Bars
 from evenglot.symbols import EOS, PAD, UNK
 from tests.corpus.conftest import sentences
+from tests.killed import RENAMES, kill_itself_after
+from tests.training.commands import Command, finish
 
 
 def files_of(folder):
@@ -268,18 +269,14 @@ def test_bad_text_does_not_harm_a_store_that_is_there(configure, corpus):
 
 def test_killed_at_any_moment_it_goes_on_and_ends_the_same(configure, corpus):
     prepare(configure("store.folder=whole"), Bars())
-    expected = content_of(corpus / "whole")
-    command = [sys.executable, "-m", "evenglot", "prepare", str(corpus / "conf.yaml"), "--set", "store.folder=killed"]
-    for delay in (0.9, 1.1, 1.3):
-        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        time.sleep(delay)
-        os.kill(process.pid, signal.SIGKILL)
-        process.wait()
-        manifest = corpus / "killed" / "manifest.json"
-        if manifest.exists():
-            open_store(corpus / "killed")  # finished, so intact
-    subprocess.run(command, check=True, capture_output=True)
-    assert content_of(corpus / "killed") == expected
+    words = ("prepare", corpus / "conf.yaml", "--set", "store.folder=killed")
+    for renames in (0, 2, 3, 5):  # each gives its name to something that is finished
+        dies = partial(kill_itself_after, renames, RENAMES)
+        with Command(*words, output=corpus / "output", before=dies) as command:
+            assert command.was_killed()
+        assert not (corpus / "killed" / "manifest.json").exists()
+    finish(*words, output=corpus / "output")
+    assert content_of(corpus / "killed") == content_of(corpus / "whole")
 
 
 def test_two_processes_do_not_write_one_store(configure, corpus):

@@ -25,6 +25,7 @@ from evenglot.runs.run import Run, RunError
 from evenglot.symbols import EOS, PAD
 from evenglot.training.train import train
 from tests.model.cases import padded, small_model
+from tests.patience import PATIENCE
 from tests.tasks import CONFIG, WORDS, cipher, write_corpora
 
 TO_ENGLISH = CONFIG
@@ -275,7 +276,7 @@ assert all(sys.modules[name] is None for name in ("torch", "transformers", "even
 
 def run_script(folder, *languages, text=""):
     command = [sys.executable, "-I", "-c", ONLY_CTRANSLATE2, str(folder / "translate.py"), *languages]
-    return subprocess.run(command, input=text.encode(), capture_output=True, cwd="/", timeout=100, check=False)
+    return subprocess.run(command, input=text.encode(), capture_output=True, cwd="/", timeout=PATIENCE, check=False)
 
 
 def translations(run, language, sentences):
@@ -447,6 +448,7 @@ try:
 except ValueError as error:
     print(error)
 """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=100, check=False)
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert done.stdout == 'CTranslate2 is not installed: pip install "evenglot[ct2]"\n', done.stderr
     assert not (tmp_path / "model").exists()

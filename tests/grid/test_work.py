@@ -37,7 +37,7 @@ from evenglot.training.parallel import Processes
 from evenglot.training.reference import baseline
 from evenglot.training.train import train
 from tests.grid.test_keep import finish as finish_run
-from tests.training.commands import Command, descendants, events, failure, finish, wait_until
+from tests.training.commands import Command, descendants, events, failure, finish, kill_all, wait_until
 
 GRID = """\
 base: {conf}
@@ -413,8 +413,7 @@ def test_after_a_power_cut_it_goes_on_and_ends_the_same(uninterrupted, plan, tmp
     plan()
     with Command("compare", tmp_path / "grid.yaml", output=tmp_path / "said") as command:
         assert wait_until(lambda: training(tmp_path, strategy, step), lambda: command.runs), command.said
-        for pid in (command.members[0].pid, *descendants(command.members[0].pid)):
-            os.kill(pid, signal.SIGKILL)
+        kill_all([command.members[0].pid, *descendants(command.members[0].pid)])
         command.wait()
     finish("compare", tmp_path / "grid.yaml", output=tmp_path / "again")
     assert same_results(tmp_path, uninterrupted[0])
@@ -435,9 +434,7 @@ def test_after_a_kill_of_the_grid_alone_too(plan, tmp_path):
         assert wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in orphans), lambda: True)
         finish("compare", tmp_path / "grid.yaml", output=tmp_path / "again")
     finally:
-        for pid in orphans:
-            if Path(f"/proc/{pid}").exists():
-                os.kill(pid, signal.SIGKILL)
+        kill_all(orphans)
 
 
 @pytest.mark.slow
@@ -446,10 +443,10 @@ def test_asked_to_end_it_lets_runs_save_and_goes_on_later(uninterrupted, plan, t
     plan()
     with Command("compare", tmp_path / "grid.yaml", output=tmp_path / "said") as command:
         assert wait_until(lambda: training(tmp_path, "erm", 8), lambda: command.runs), command.said
+        assert wait_until(lambda: bool(descendants(command.members[0].pid)), lambda: command.runs), command.said
         children = descendants(command.members[0].pid)
         command.signal(number)
         assert command.wait() == 128 + number
-        assert children
         assert not any(Path(f"/proc/{pid}").exists() for pid in children)
     run = tmp_path / "runs" / "erm" / "seed-1"
     if (done := events(run, "done"))[-1]["reason"] == "stopped":  # or it was faster than the signal

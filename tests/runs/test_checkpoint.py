@@ -2,6 +2,7 @@ import json
 import math
 import random
 import shutil
+import signal
 import stat
 import subprocess
 import sys
@@ -393,35 +394,25 @@ PRUNE_ALL = """
 import sys
 from pathlib import Path
 from evenglot.runs.checkpoint import prune
-print("ready", flush=True)
+from tests.killed import DELETIONS, kill_itself_after
+kill_itself_after(int(sys.argv[2]), DELETIONS)
 prune(Path(sys.argv[1]), 1, 0)
-print("done", flush=True)
 """
 
 
-def test_killed_while_pruning_no_half_checkpoint_remains(tmp_path):
-    moments = random.Random(3)
-    template = save(tmp_path, 0, model={"w": torch.zeros(20_000)}, optimizer=None, state={}, score=None)
-    interrupted = 0
-    for round_ in range(2):
-        root = tmp_path / str(round_)
-        for step in range(250):
-            folder = root / f"step-{step:08d}"
-            shutil.copytree(template.folder, folder)
-            rewrite_state(folder, step=step)
-            for extra in range(5):
-                (folder / f"extra{extra}").touch()
-        process = subprocess.Popen([sys.executable, "-c", PRUNE_ALL, str(root)], stdout=subprocess.PIPE, text=True)
-        process.stdout.readline()
-        time.sleep(moments.uniform(0.01, 0.05))
-        process.kill()
-        interrupted += "done" not in process.communicate()[0]
-        for folder in root.glob("step-????????"):
-            open_checkpoint(folder).read()
-        assert latest(root, pytest.fail)[0].step == 249
-        prune(root, 1, 0)
-        assert names(root) == ["step-00000249"]
-    assert interrupted
+@pytest.mark.parametrize("deletions", [0, 1, 4, 15])
+def test_killed_while_pruning_no_half_checkpoint_remains(tmp_path, deletions):
+    for step in range(5):
+        save(tmp_path, step, model={"w": torch.zeros(9)}, optimizer=None, state={"step": step}, score=None)
+        for extra in range(5):
+            (tmp_path / f"step-{step:08d}" / f"extra{extra}").touch()
+    command = [sys.executable, "-c", PRUNE_ALL, str(tmp_path), str(deletions)]
+    assert subprocess.run(command, cwd=Path(__file__).parents[2]).returncode == -signal.SIGKILL
+    for folder in tmp_path.glob("step-????????"):
+        open_checkpoint(folder).read()
+    assert latest(tmp_path, pytest.fail)[0].step == 4
+    prune(tmp_path, 1, 0)
+    assert names(tmp_path) == ["step-00000004"]
 
 
 FULL_DISK = """

@@ -15,6 +15,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from multiprocessing.connection import wait as wait_for_end
 from pathlib import Path
 from typing import Any
@@ -25,12 +26,11 @@ from torch.distributed import TCPStore
 from evenglot.config import Config, load_config
 from evenglot.runs import checkpoint
 from evenglot.runs.log import read_log
+from tests.patience import PATIENCE
 
 FORKS = multiprocessing.get_context("forkserver")
 FORKS.set_forkserver_preload(["__main__", "torch._dynamo", "evenglot.cli", "evenglot.training.train"])
 BIN = Path(sys.executable).parent
-PATIENCE = 120  # seconds after which a process hangs
-GRACE = 10  # seconds for the others to end, when one process has failed
 LAST_WORDS = re.compile(r"evenglot(?: \(process \d+\))?: (.*)")
 TIMES = {"time", "seconds", "seconds_estimated", "tokens_per_second"}
 
@@ -88,13 +88,27 @@ class Command:
             codes = [member.exitcode for member in self.members]
             if any(codes):
                 for member in self.members:
-                    member.join(GRACE)
+                    member.join(PATIENCE)
                 self.kill()
                 return next(filter(None, codes))
             running = [member.sentinel for member, code in zip(self.members, codes, strict=True) if code is None]
             if not running:
                 return 0
             assert wait_for_end(running, until - time.monotonic()), f"{self.arguments} hangs: {self.said}"
+
+    def was_killed(self) -> bool:
+        """Wait for the end. If one process is killed, the others are killed too; if none is, all must end well."""
+        running = self.members
+        while running:
+            assert wait_for_end([member.sentinel for member in running], PATIENCE), (
+                f"{self.arguments} hangs: {self.said}"
+            )
+            if any(member.exitcode == -signal.SIGKILL for member in self.members):
+                self.kill()
+                return True
+            running = [member for member in running if member.exitcode is None]
+        assert not any(member.exitcode for member in self.members), self.said
+        return False
 
     @property
     def said(self) -> str:
@@ -230,9 +244,12 @@ def descendants(pid: int) -> list[int]:
 
 def kill_tree(process: subprocess.Popen[str]) -> None:
     """SIGKILL for a program and everything it has started, in whatever session."""
-    for pid in (process.pid, *descendants(process.pid)):
-        try:
-            os.kill(pid, signal.SIGKILL)
-        except ProcessLookupError:
-            continue
+    kill_all([process.pid, *descendants(process.pid)])
     process.communicate()
+
+
+def kill_all(pids: Collection[int]) -> None:
+    """SIGKILL for those that still run."""
+    for pid in pids:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)

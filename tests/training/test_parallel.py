@@ -12,8 +12,8 @@ from torch.multiprocessing import get_context
 from evenglot.config import TrainSettings
 from evenglot.training.parallel import processes
 from evenglot.training.train import train
+from tests.patience import PATIENCE
 from tests.training.commands import (
-    PATIENCE,
     Command,
     arguments,
     configured,

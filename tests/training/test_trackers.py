@@ -1,5 +1,6 @@
 import json
 import math
+import os
 import signal
 import struct
 import subprocess
@@ -13,6 +14,7 @@ import pytest
 
 from evenglot.runs.log import Event, Log, read_log
 from evenglot.training.trackers import TensorBoard, WeightsAndBiases, scalars, trackers
+from tests.patience import PATIENCE
 
 Points = dict[str, list[tuple[int, float]]]
 
@@ -129,9 +131,11 @@ def test_a_new_run_in_an_old_folder_starts_afresh(tmp_path: Path) -> None:
 def _offline(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     import wandb
 
-    for name in ("WANDB_PROJECT", "WANDB_DIR", "WANDB_RUN_ID", "WANDB_RESUME", "WANDB_NAME"):
-        monkeypatch.delenv(name, raising=False)
+    for name in [name for name in os.environ if name.startswith("WANDB_")]:
+        monkeypatch.delenv(name)
     monkeypatch.setenv("WANDB_MODE", "offline")
+    for name in ("WANDB_CACHE_DIR", "WANDB_CONFIG_DIR", "WANDB_DATA_DIR"):  # not those of the person who tests
+        monkeypatch.setenv(name, str(tmp_path / "home"))
     yield
     wandb.teardown()  # ends the process it works with
 
@@ -150,6 +154,8 @@ def _records(file: Path) -> Iterator[Any]:
             position += left
             continue
         length, kind = struct.unpack_from("<HB", content, position + 4)
+        if position + 7 + length > len(content):  # still being written
+            return
         data += content[position + 7 : position + 7 + length]
         position += 7 + length
         if kind in (1, 4):
@@ -161,7 +167,7 @@ def _records(file: Path) -> Iterator[Any]:
 
 def _finished_records(file: Path) -> list[Any]:
     """All records; W&B's own process may still be writing when `finish` has returned."""
-    deadline = monotonic() + 30
+    deadline = monotonic() + PATIENCE
     while monotonic() < deadline:
         records = list(_records(file))
         if records and records[-1].WhichOneof("record_type") == "exit":
@@ -221,6 +227,7 @@ def test_after_a_kill_the_newest_part_of_an_offline_run_has_every_point_once(tmp
     killed = subprocess.run([sys.executable, "-c", CRASH, str(folder)], cwd=root, capture_output=True, check=False)
     assert killed.returncode == -signal.SIGKILL, killed.stderr
     (first,) = _offline_runs(folder)
+    sleep(1.1)  # the folders are named by the second
 
     path = folder / "log.jsonl"
     log = Log(path)
