@@ -1,0 +1,87 @@
+"""Commands about the data: example, check, prepare, simulate."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from evenglot.cli.options import ConfigFile, Overrides
+from evenglot.cli.terminal import print_file, print_warnings
+
+
+def example() -> None:
+    """Print a configuration in which every key is explained; it is the manual."""
+    from evenglot.config import EXAMPLE
+
+    typer.echo(EXAMPLE.read_text(encoding="utf-8"), nl=False)
+
+
+def check(
+    config: ConfigFile,
+    overrides: Overrides = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+) -> None:
+    """Look at the data before anything is spent: sizes, problems, leaks, how often each corpus will be shown."""
+    from evenglot.config import load_config
+    from evenglot.preview.check import check as check_data
+    from evenglot.preview.tables import check_summary, check_tables
+    from evenglot.progress import Bars
+
+    result = check_data(load_config(config, overrides or ()), Bars())
+    if as_json:
+        typer.echo(json.dumps(result.as_json(), indent=1, ensure_ascii=False))
+        return
+    console = Console()
+    console.print(*check_tables(result))
+    console.print(check_summary(result), highlight=False)
+    print_warnings(console, result.warnings)
+
+
+def prepare(config: ConfigFile, overrides: Overrides = None) -> None:
+    """Clean the text, learn vocabularies, write the store that training reads."""
+    from evenglot.config import load_config
+    from evenglot.corpus.prepare import prepare as prepare_data
+    from evenglot.corpus.tables import removed_table, store_table, vocabulary_table
+    from evenglot.progress import Bars
+
+    store = prepare_data(load_config(config, overrides or ()), Bars())
+    console = Console()
+    tables = (store_table(store), removed_table(store), vocabulary_table(store))
+    console.print(*(part for part in tables if part is not None))
+    print_warnings(console, store.warnings)
+    print_file(console, "Store", store.folder)
+
+
+def simulate(
+    config: ConfigFile,
+    overrides: Overrides = None,
+    intervals: Annotated[int, typer.Option(min=1, help="How many times the mixture is chosen.")] = 20,
+    figures: Annotated[Path | None, typer.Option(metavar="DIR", help="Also draw mixtures and losses here.")] = None,
+) -> None:
+    """A dry run of the strategy on the sizes of the prepared data and losses that are made up; nothing is trained."""
+    from evenglot.config import load_config
+    from evenglot.corpus.prepared import open_prepared
+    from evenglot.directions import sum_by_group
+    from evenglot.preview.dry_run import dry_run
+
+    read = load_config(config, overrides or (), check_files=False)
+    store = open_prepared(read)
+    groups = read.data.groups
+    done = dry_run(read, sum_by_group(store.sizes, groups), sum_by_group(store.target_tokens, groups), intervals)
+    console = Console()
+    console.print(done.table)
+    console.print(
+        "least, last, most: shares over time; tau: passes with a temperature instead. An interval is as long as the "
+        "data, unless batches.epoch_size says otherwise. The losses are made up (each group learns by what is shown of "
+        "it, and a little by what is shown of others): read the shapes, not the numbers.",
+        highlight=False,
+    )
+    if figures is not None:
+        from evenglot.reporting.figures import draw_history
+
+        for file in draw_history(done.history, figures):
+            print_file(console, "Figure", file)

@@ -1,0 +1,152 @@
+"""Commands that evaluate runs: score, compare, grid, report."""
+
+from __future__ import annotations
+
+import json
+import signal
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+from rich.console import Console
+
+from evenglot.cli.options import Beam, Checkpoint, Device, Engine, HeldOut, Reference, RunFolder
+from evenglot.cli.terminal import outlive_readers, print_file, print_warnings
+
+
+def score(
+    run: RunFolder,
+    split: Annotated[HeldOut, typer.Option(help="Which held-out text.")] = "test",
+    beam: Beam = 5,
+    hypotheses: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Score these translations (por-en.en, ...) instead.")
+    ] = None,
+    engine: Engine = "torch",
+    which: Checkpoint = "best",
+    tokenize: Annotated[str, typer.Option(help="sacreBLEU's tokeniser for BLEU.")] = "13a",
+    comet: Annotated[str | None, typer.Option(metavar="COMMAND", help="`comet-score` of another environment.")] = None,
+    device: Device = "auto",
+) -> None:
+    """Translate and score a held-out set of every direction: BLEU and chrF++."""
+    from evenglot.inference.engines import SearchOptions
+    from evenglot.progress import Bars
+    from evenglot.runs.run import Run
+    from evenglot.runs.scores import scores_file
+    from evenglot.scoring.score import score_run
+    from evenglot.scoring.tables import score_summary, score_table
+
+    home = Run(run)
+    scores, store = score_run(
+        home,
+        split,
+        SearchOptions(beam),
+        Bars(),
+        hypotheses=hypotheses,
+        engine=engine,
+        which=which,
+        tokenize=tokenize,
+        comet=comet,
+        device=device,
+    )
+    console = Console()
+    console.print(score_table(scores, store.sizes))
+    console.print(score_summary(scores), highlight=False)
+    print_file(console, "Scores", scores_file(home, split))
+
+
+def compare(
+    runs: Annotated[list[str], typer.Argument(metavar="RUN...|GRID", help="Scored runs, or NAME=RUN; or a grid file.")],
+    reference: Reference = None,
+    split: Annotated[HeldOut | None, typer.Option(help="Which held-out text; default: test.")] = None,
+    form: Annotated[
+        Literal["text", "markdown", "latex", "json"], typer.Option("--format", help="How to print it.")
+    ] = "text",
+    out: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Write comparison.json, .md, .tex here; for a grid: its folder.")
+    ] = None,
+    jobs: Annotated[int, typer.Option(min=1, help="Grid: runs at a time.")] = 1,
+    keep: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Grid: small files of finished runs; they are not run again.")
+    ] = None,
+) -> None:
+    """Strategies side by side, with significance. With a grid file (strategies x seeds), first run what is missing."""
+    from evenglot.comparison.compare import compare as compare_results
+    from evenglot.comparison.results import named_runs, read_result
+    from evenglot.comparison.tables import show, write_comparison
+    from evenglot.runs.run import Run
+
+    failures: list[str] = []
+    if len(runs) == 1 and Path(runs[0]).is_file():
+        from evenglot.grid.plan import load_grid
+        from evenglot.grid.work import grid_results, run_grid
+
+        grid, planned = load_grid(runs[0])
+        if reference is not None and reference not in grid.strategies:
+            raise ValueError(f"--reference {reference}: not one of the strategies {', '.join(grid.strategies)}")
+        if split not in (None, grid.split):
+            raise ValueError(f"--split {split}: the grid says {grid.split}; change it there")
+        failures = run_grid(grid, planned, at_once=jobs, keep_in=keep)
+        results = grid_results(grid, planned, keep)
+        reference, split, out = reference or grid.reference, grid.split, out or Path(grid.out)
+    else:
+        if jobs != 1 or keep is not None:
+            raise ValueError("--jobs, --keep: only for a grid file")
+        split = split or "test"
+        results = {None: [read_result(Run(folder), name, split) for name, folder in named_runs(runs)]}
+    warnings: list[str] = []
+    if failures and reference is not None:  # where that one failed, there is nothing to compare with
+        results = {name: found for name, found in results.items() if reference in {each.row for each in found}}
+    compared = {
+        name: compare_results(found, reference, split, warnings.append).as_json() for name, found in results.items()
+    }
+    for name, comparison in compared.items():
+        if out is not None:
+            write_comparison(comparison, out / name if name else out)
+        if form != "json" or name is None:
+            show(comparison, form, name)
+    if form == "json" and compared and None not in compared:
+        typer.echo(json.dumps(compared, indent=1, ensure_ascii=False, allow_nan=False))
+    print_warnings(Console(stderr=True), list(dict.fromkeys(warnings)))
+    if failures:
+        raise ValueError("\n".join(failures))
+
+
+def report(
+    runs: Annotated[list[str], typer.Argument(metavar="RUN...", help="Folders of runs, or NAME=RUN.")],
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Default: report.html, in the run if there is one.")
+    ] = None,
+    figures: Annotated[Path | None, typer.Option(metavar="DIR", help="Draw pictures with matplotlib, too.")] = None,
+    figure_format: Annotated[Literal["svg", "png"], typer.Option(help="Of the pictures.")] = "svg",
+    reference: Reference = None,
+    watch: Annotated[
+        bool, typer.Option("--watch", help="Serve the page on this machine, and follow the runs.")
+    ] = False,
+    port: Annotated[int, typer.Option(help="Where, with --watch.", min=0, max=65535)] = 8090,
+) -> None:
+    """One self-contained HTML page about a run, or about several and their comparison."""
+    from evenglot.comparison.compare import comparison_of
+    from evenglot.comparison.results import named_runs
+    from evenglot.reporting.page import write_report
+    from evenglot.reporting.watch import watch as watch_runs
+    from evenglot.runs.run import Run
+
+    named = [(name, Run(folder)) for name, folder in named_runs(runs)]
+    names, homes = [name for name, _ in named], [run for _, run in named]
+    if watch:
+        if out is not None or figures is not None or reference is not None:
+            raise ValueError("--watch: serves a page and writes nothing; leave out --out, --figures and --reference")
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # nothing to save here: end with a word
+        outlive_readers()
+        watch_runs(homes, port=port, names=names)
+        return
+    console = Console()
+    comparison = comparison_of(named, reference, lambda text: print_warnings(console, [text]))
+    place = homes[0].folder if len(homes) == 1 else Path()
+    file = write_report(homes, out or place / "report.html", comparison=comparison, names=names)
+    print_file(console, "Report", file)
+    if figures is not None:
+        from evenglot.reporting.figures import draw_figures
+
+        for picture in draw_figures(named, comparison, figures, figure_format):
+            print_file(console, "Figure", picture)
