@@ -14,7 +14,7 @@ import typer
 
 from evenglot import __version__
 from evenglot.cli.data import check, example, prepare, simulate
-from evenglot.cli.evaluation import compare, report, score
+from evenglot.cli.evaluation import compare, grid, report, score
 from evenglot.cli.failure import fail, fail_usage
 from evenglot.cli.training import baseline, demo, train
 from evenglot.cli.translation import export, serve, translate
@@ -39,6 +39,7 @@ COMMANDS = (
     translate,
     score,
     compare,
+    grid,
     report,
     export,
     serve,

@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import json
 import signal
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 from rich.console import Console
 
 from evenglot.cli.options import Beam, Checkpoint, Device, Engine, HeldOut, Reference, RunFolder
 from evenglot.cli.terminal import outlive_readers, print_file, print_warnings
+
+if TYPE_CHECKING:
+    from evenglot.comparison.results import Result
+
+FormatName = Literal["text", "markdown", "latex", "json"]
+ComparisonFormat = Annotated[FormatName, typer.Option("--format", help="Output format.")]
 
 
 def score(
@@ -55,47 +62,79 @@ def score(
 
 
 def compare(
-    runs: Annotated[list[str], typer.Argument(metavar="RUN...|GRID", help="Scored runs, or NAME=RUN; or a grid file.")],
+    runs: Annotated[list[str], typer.Argument(metavar="RUN...", help="Folders of scored runs; NAME=RUN renames one.")],
     reference: Reference = None,
-    split: Annotated[HeldOut | None, typer.Option(help="Which held-out text; default: test.")] = None,
-    form: Annotated[
-        Literal["text", "markdown", "latex", "json"], typer.Option("--format", help="How to print it.")
-    ] = "text",
+    split: Annotated[HeldOut, typer.Option(help="Held-out data set.")] = "test",
+    form: ComparisonFormat = "text",
     out: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Write comparison.json, .md, .tex here; for a grid: its folder.")
-    ] = None,
-    jobs: Annotated[int, typer.Option(min=1, help="Grid: runs at a time.")] = 1,
-    keep: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Grid: small files of finished runs; they are not run again.")
+        Path | None, typer.Option(metavar="DIR", help="Also write comparison.json, .md and .tex to this folder.")
     ] = None,
 ) -> None:
-    """Strategies side by side, with significance. With a grid file (strategies x seeds), first run what is missing."""
-    from evenglot.comparison.compare import compare as compare_results
+    """Compare scored runs, with tests of significance.
+
+    Runs of the same strategy that differ only in their seed form one row.
+    """
     from evenglot.comparison.results import named_runs, read_result
-    from evenglot.comparison.tables import show, write_comparison
+    from evenglot.grid.plan import is_grid_file
     from evenglot.runs.run import Run
 
-    failures: list[str] = []
-    if len(runs) == 1 and Path(runs[0]).is_file():
-        from evenglot.grid.plan import load_grid
-        from evenglot.grid.work import grid_results, run_grid
+    named = named_runs(runs)
+    for _, path in named:
+        if is_grid_file(path):
+            raise ValueError(f"{path}: this is a grid file; run `evenglot grid {path}`")
+    results = [read_result(Run(folder), name, split) for name, folder in named]
+    _compare_and_print({None: results}, reference, split, form, out)
 
-        grid, planned = load_grid(runs[0])
-        if reference is not None and reference not in grid.strategies:
-            raise ValueError(f"--reference {reference}: not one of the strategies {', '.join(grid.strategies)}")
-        if split not in (None, grid.split):
-            raise ValueError(f"--split {split}: the grid says {grid.split}; change it there")
-        failures = run_grid(grid, planned, at_once=jobs, keep_in=keep)
-        results = grid_results(grid, planned, keep)
-        reference, split, out = reference or grid.reference, grid.split, out or Path(grid.out)
-    else:
-        if jobs != 1 or keep is not None:
-            raise ValueError("--jobs, --keep: only for a grid file")
-        split = split or "test"
-        results = {None: [read_result(Run(folder), name, split) for name, folder in named_runs(runs)]}
-    warnings: list[str] = []
-    if failures and reference is not None:  # where that one failed, there is nothing to compare with
+
+def grid(
+    file: Annotated[Path, typer.Argument(metavar="GRID", help="YAML file: base config, strategies, seeds.")],
+    jobs: Annotated[int, typer.Option(min=1, help="Number of runs to train at the same time.")] = 1,
+    keep: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Store results of completed runs here; runs found here are not repeated."),
+    ] = None,
+    reference: Reference = None,
+    form: ComparisonFormat = "text",
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Folder for comparison.json, .md and .tex.  [default: `out` of the grid]"),
+    ] = None,
+) -> None:
+    """Train and score the missing runs of a grid (strategies x seeds), then compare all of them.
+
+    Run the same command again to resume after an interruption.
+    """
+    from evenglot.grid.plan import load_grid
+    from evenglot.grid.work import grid_results, run_grid
+
+    if file.is_dir():
+        raise ValueError(f"{file}: this is a folder, not a grid file; `evenglot compare` compares runs")
+    plan, planned = load_grid(file)
+    if reference is not None and reference not in plan.strategies:
+        raise ValueError(f"--reference {reference}: not one of the strategies {', '.join(plan.strategies)}")
+    reference = reference or plan.reference
+    failures = run_grid(plan, planned, at_once=jobs, keep_in=keep)
+    results = grid_results(plan, planned, keep)
+    if failures and reference is not None:  # without a run of the reference there is nothing to compare with
         results = {name: found for name, found in results.items() if reference in {each.row for each in found}}
+    _compare_and_print(results, reference, plan.split, form, out or Path(plan.out))
+    if failures:
+        summary = f"{len(failures)} of {len(planned)} runs failed; the others are complete"
+        raise ValueError("\n".join([*map(str, failures), summary]))
+
+
+def _compare_and_print(
+    results: Mapping[str | None, Sequence[Result]],
+    reference: str | None,
+    split: str,
+    form: FormatName,
+    out: Path | None,
+) -> None:
+    """Compare the runs of each set of directions (None: there is only one set); print and write the tables."""
+    from evenglot.comparison.compare import compare as compare_results
+    from evenglot.comparison.tables import show, write_comparison
+
+    warnings: list[str] = []
     compared = {
         name: compare_results(found, reference, split, warnings.append).as_json() for name, found in results.items()
     }
@@ -107,8 +146,6 @@ def compare(
     if form == "json" and compared and None not in compared:
         typer.echo(json.dumps(compared, indent=1, ensure_ascii=False, allow_nan=False))
     print_warnings(Console(stderr=True), list(dict.fromkeys(warnings)))
-    if failures:
-        raise ValueError("\n".join(failures))
 
 
 def report(

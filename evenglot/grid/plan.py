@@ -96,6 +96,16 @@ class Job:
         return "/".join([*([self.direction] if self.direction else []), self.strategy, f"seed-{self.seed}"])
 
 
+def is_grid_file(path: Path) -> bool:
+    """Is this a file with the sections of a grid, rather than a config or something else?"""
+    if not path.is_file():
+        return False
+    try:
+        return {"base", "strategies"} <= read_source(path).value.keys()
+    except ConfigError:
+        return False
+
+
 def load_grid(path: str | os.PathLike[str]) -> tuple[Grid, list[Job]]:
     """Read a grid file and all configurations it leads to; ConfigError: what is wrong, where, one error a line."""
     source = read_source(path)

@@ -282,6 +282,6 @@ def test_paths_inside_a_message_too():
 
 def test_json_of_several_sets_of_directions_is_json(plan, tmp_path):
     plan(GRID + "directions:\n  in: {from: [aa, bb], to: en}\n  out: {from: en, to: [aa, bb]}\n")
-    done = CliRunner().invoke(app, ["compare", str(tmp_path / "machine" / "grid.yaml"), "--format", "json"])
+    done = CliRunner().invoke(app, ["grid", str(tmp_path / "machine" / "grid.yaml"), "--format", "json"])
     assert done.exit_code == 0
     assert {"in", "out"} <= set(json.loads(done.stdout))

@@ -256,16 +256,11 @@ def test_its_results_are_those_of_its_rows(done):
 def test_the_command_compares_it_and_writes_into_its_folder(done):
     grid, _ = done
     file = Path(grid.out).parent / "grid.yaml"
-    found = CliRunner().invoke(app, ["compare", str(file), "--format", "json"])
+    found = CliRunner().invoke(app, ["grid", str(file), "--format", "json"])
     assert json.loads(found.stdout)["reference"] == "erm"
     assert {each.name for each in Path(grid.out).glob("comparison.*")} == {
         f"comparison.{ending}" for ending in ("json", "md", "tex")
     }
-
-
-def test_another_split_than_the_grids_is_not_ignored(done):
-    found = CliRunner().invoke(app, ["compare", str(Path(done[0].out).parent / "grid.yaml"), "--split", "valid"])
-    assert found.exit_code != 0
 
 
 def test_two_do_not_work_on_one_grid(plan):
@@ -373,7 +368,7 @@ def uninterrupted(conf, tmp_path_factory):
     """A grid that nobody disturbed, and what was said."""
     folder = tmp_path_factory.mktemp("grid")
     (folder / "grid.yaml").write_text(GRID.format(conf=conf))
-    said = finish("compare", folder / "grid.yaml", output=folder / "said")
+    said = finish("grid", folder / "grid.yaml", output=folder / "said")
     return folder, said
 
 
@@ -397,7 +392,7 @@ def test_a_grid_is_run_scored_and_compared(uninterrupted):
 def test_a_second_start_only_compares(uninterrupted, tmp_path):
     folder, _ = uninterrupted
     logs = {file: file.read_bytes() for file in folder.rglob("log.jsonl")}
-    said = finish("compare", folder / "grid.yaml", "--format", "json", output=tmp_path / "said")
+    said = finish("grid", folder / "grid.yaml", "--format", "json", output=tmp_path / "said")
     assert "runs are done" not in said
     assert {file: file.read_bytes() for file in folder.rglob("log.jsonl")} == logs
 
@@ -411,29 +406,29 @@ def training(folder: Path, strategy: str, step: int) -> bool:
 @pytest.mark.parametrize(("strategy", "step"), [("erm", 8), ("erm", 24), ("chi", 12)])
 def test_after_a_power_cut_it_goes_on_and_ends_the_same(uninterrupted, plan, tmp_path, strategy, step):
     plan()
-    with Command("compare", tmp_path / "grid.yaml", output=tmp_path / "said") as command:
+    with Command("grid", tmp_path / "grid.yaml", output=tmp_path / "said") as command:
         assert wait_until(lambda: training(tmp_path, strategy, step), lambda: command.runs), command.said
         for pid in (command.members[0].pid, *descendants(command.members[0].pid)):
             os.kill(pid, signal.SIGKILL)
         command.wait()
-    finish("compare", tmp_path / "grid.yaml", output=tmp_path / "again")
+    finish("grid", tmp_path / "grid.yaml", output=tmp_path / "again")
     assert same_results(tmp_path, uninterrupted[0])
 
 
 @pytest.mark.slow
 def test_after_a_kill_of_the_grid_alone_too(plan, tmp_path):
     plan(settings("erm", "train: {{updates: 600}}"))
-    with Command("compare", tmp_path / "grid.yaml", output=tmp_path / "said") as command:
+    with Command("grid", tmp_path / "grid.yaml", output=tmp_path / "said") as command:
         assert wait_until(lambda: training(tmp_path, "erm", 8), lambda: command.runs), command.said
         orphans = descendants(command.members[0].pid)
         os.kill(command.members[0].pid, signal.SIGKILL)
         command.wait()
     try:
-        with Command("compare", tmp_path / "grid.yaml", output=tmp_path / "again") as command:
+        with Command("grid", tmp_path / "grid.yaml", output=tmp_path / "again") as command:
             code = command.wait()
         assert code == 0 or "another process is working on this grid" in command.said, command.said
         assert wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in orphans), lambda: True)
-        finish("compare", tmp_path / "grid.yaml", output=tmp_path / "again")
+        finish("grid", tmp_path / "grid.yaml", output=tmp_path / "again")
     finally:
         for pid in orphans:
             if Path(f"/proc/{pid}").exists():
@@ -444,7 +439,7 @@ def test_after_a_kill_of_the_grid_alone_too(plan, tmp_path):
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_asked_to_end_it_lets_runs_save_and_goes_on_later(uninterrupted, plan, tmp_path, number):
     plan()
-    with Command("compare", tmp_path / "grid.yaml", output=tmp_path / "said") as command:
+    with Command("grid", tmp_path / "grid.yaml", output=tmp_path / "said") as command:
         assert wait_until(lambda: training(tmp_path, "erm", 8), lambda: command.runs), command.said
         children = descendants(command.members[0].pid)
         command.signal(number)
@@ -455,14 +450,14 @@ def test_asked_to_end_it_lets_runs_save_and_goes_on_later(uninterrupted, plan, t
     if (done := events(run, "done"))[-1]["reason"] == "stopped":  # or it was faster than the signal
         assert (run / "checkpoints" / f"step-{done[-1]['step']:08d}").exists()
     assert "Traceback" not in command.said
-    finish("compare", tmp_path / "grid.yaml", output=tmp_path / "again")
+    finish("grid", tmp_path / "grid.yaml", output=tmp_path / "again")
     assert same_results(tmp_path, uninterrupted[0])
 
 
 @pytest.mark.slow
 def test_two_runs_at_a_time_end_the_same(uninterrupted, plan, tmp_path):
     plan(GRID.replace("seeds: [1]", "seeds: [1, 2]"))
-    finish("compare", tmp_path / "grid.yaml", "--jobs", "2", output=tmp_path / "said")
+    finish("grid", tmp_path / "grid.yaml", "--jobs", "2", output=tmp_path / "said")
     assert {f"{path}" for path in scores_of(tmp_path)} == {
         f"runs/{strategy}/seed-{seed}" for strategy in ("erm", "chi") for seed in (1, 2)
     }
@@ -473,7 +468,7 @@ def test_two_runs_at_a_time_end_the_same(uninterrupted, plan, tmp_path):
 @pytest.mark.slow
 def test_one_failure_does_not_stop_the_others(plan, tmp_path):
     plan(settings("erm", "train: {{learning_rate: 1e30}}") + "  flat: {{balance: {{strategy: uniform}}}}\n")
-    with Command("compare", tmp_path / "grid.yaml", output=tmp_path / "said") as command:
+    with Command("grid", tmp_path / "grid.yaml", output=tmp_path / "said") as command:
         assert command.wait() == 2
     lines = [line for line in command.said.splitlines() if line.startswith("evenglot: ")]
     assert lines[0].startswith("evenglot: erm/seed-1: ")
@@ -489,10 +484,10 @@ def test_one_failure_does_not_stop_the_others(plan, tmp_path):
 def test_kept_runs_are_not_run_again(uninterrupted, plan, tmp_path):
     """Also not for their baselines: only what is new is trained."""
     folder, _ = uninterrupted
-    finish("compare", folder / "grid.yaml", "--keep", tmp_path / "kept", output=tmp_path / "said")
+    finish("grid", folder / "grid.yaml", "--keep", tmp_path / "kept", output=tmp_path / "said")
     shutil.rmtree(tmp_path / "kept" / "chi")
     plan()
-    finish("compare", tmp_path / "grid.yaml", "--keep", tmp_path / "kept", output=tmp_path / "said")
+    finish("grid", tmp_path / "grid.yaml", "--keep", tmp_path / "kept", output=tmp_path / "said")
     assert not (tmp_path / "runs" / "erm" / "seed-1" / "log.jsonl").exists()
     assert events(tmp_path / "runs" / "chi" / "seed-1", "done")
     assert same_results(tmp_path / "kept", folder / "runs")
@@ -504,24 +499,24 @@ def test_kept_runs_are_not_run_again(uninterrupted, plan, tmp_path):
 @pytest.mark.slow
 def test_a_kept_run_is_trained_again_if_a_new_strategy_needs_losses_that_were_not_kept(uninterrupted, plan, tmp_path):
     folder, _ = uninterrupted
-    finish("compare", folder / "grid.yaml", "--keep", tmp_path / "kept", output=tmp_path / "said")
+    finish("grid", folder / "grid.yaml", "--keep", tmp_path / "kept", output=tmp_path / "said")
     (tmp_path / "kept" / "erm" / "seed-1" / "baseline-train-token.json").unlink()
     shutil.rmtree(tmp_path / "kept" / "chi")
     plan()
-    finish("compare", tmp_path / "grid.yaml", "--keep", tmp_path / "kept", output=tmp_path / "said")
+    finish("grid", tmp_path / "grid.yaml", "--keep", tmp_path / "kept", output=tmp_path / "said")
     assert same_results(tmp_path / "kept", folder / "runs")
 
 
 @pytest.mark.slow
 def test_so_is_one_whose_checkpoints_were_removed(plan, tmp_path):
     plan(GRID + "checkpoints: remove\n")
-    finish("compare", tmp_path / "grid.yaml", output=tmp_path / "said")
+    finish("grid", tmp_path / "grid.yaml", output=tmp_path / "said")
     losses = (tmp_path / "runs" / "erm" / "seed-1" / "baseline-train-token.json").read_bytes()
     plan(
         GRID
         + "  ear: {{balance: {{strategy: chi-ibr, rho: 0.1, signal: valid, baseline: erm}}}}\ncheckpoints: remove\n"
     )
-    finish("compare", tmp_path / "grid.yaml", output=tmp_path / "said")
+    finish("grid", tmp_path / "grid.yaml", output=tmp_path / "said")
     assert (tmp_path / "runs" / "ear" / "seed-1" / "scores.json").exists()
     assert (tmp_path / "runs" / "erm" / "seed-1" / "baseline-train-token.json").read_bytes() == losses
 
@@ -530,7 +525,7 @@ def test_so_is_one_whose_checkpoints_were_removed(plan, tmp_path):
 def test_failures_are_told_beside_the_comparison_of_the_others(plan, tmp_path):
     """Also where no reference is named: the run on the data as they are is it."""
     plan(settings("chi", "train: {{learning_rate: 1e30}}") + "  flat: {{balance: {{strategy: uniform}}}}\n")
-    with Command("compare", tmp_path / "grid.yaml", output=tmp_path / "said") as command:
+    with Command("grid", tmp_path / "grid.yaml", output=tmp_path / "said") as command:
         assert command.wait() == 2
     assert "flat against erm, mean chrF++" in command.said
     assert "evenglot: chi/seed-1: " in command.said
@@ -541,7 +536,7 @@ def test_failures_are_told_beside_the_comparison_of_the_others(plan, tmp_path):
 
 def test_a_mistake_in_the_grid_is_refused_in_a_line(tmp_path):
     (tmp_path / "grid.yaml").write_text("base: conf.yaml\nstrategis: {}\n")
-    found = CliRunner().invoke(app, ["compare", str(tmp_path / "grid.yaml")])
+    found = CliRunner().invoke(app, ["grid", str(tmp_path / "grid.yaml")])
     assert isinstance(found.exception, ValueError)
     assert "grid.yaml:2: strategis: unknown key; did you mean 'strategies'?" in str(found.exception)
 
@@ -549,6 +544,6 @@ def test_a_mistake_in_the_grid_is_refused_in_a_line(tmp_path):
 @pytest.mark.slow
 def test_an_unknown_reference_is_refused_before_anything_runs(plan, tmp_path):
     _, jobs = plan("base: {conf}\nstrategies: {{erm: {{}}}}\nseeds: [1]\n")
-    said = failure("compare", tmp_path / "grid.yaml", "--reference", "emr", output=tmp_path / "said")
+    said = failure("grid", tmp_path / "grid.yaml", "--reference", "emr", output=tmp_path / "said")
     assert "emr" in said
     assert not jobs[0].run.folder.exists()
