@@ -105,7 +105,8 @@ def grid(
     Run the same command again to resume after an interruption.
     """
     from evenglot.grid.plan import load_grid
-    from evenglot.grid.work import grid_results, run_grid
+    from evenglot.grid.status import grid_results
+    from evenglot.grid.work import run_grid
 
     if file.is_dir():
         raise ValueError(f"{file}: this is a folder, not a grid file; `evenglot compare` compares runs")

@@ -7,7 +7,7 @@ Checkpoints need torch, which takes seconds to load: they are imported where the
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -46,6 +46,14 @@ REMEDIES = {"train.learning_rate", "train.warmup", "train.clip"}  # for a run th
 
 class RunError(ValueError):
     """A run cannot be started, resumed or read; the message says why and what to do."""
+
+
+class ChangedSettingsError(RunError):
+    """The run in `folder` was made with other settings; `keys` are the ones that differ, as 'section.key'."""
+
+    def __init__(self, message: str, folder: Path, keys: Iterable[str]) -> None:
+        super().__init__(message)
+        self.folder, self.keys = folder, frozenset(keys)
 
 
 @dataclass(frozen=True)
@@ -152,9 +160,11 @@ class Run:
         if config.train.schedule == "linear" or config.train.cooldown:
             free -= {"train.updates"}  # the rate is a function of it
         if changed := sorted(self.changes(config) - free):
-            raise RunError(
+            raise ChangedSettingsError(
                 f"{self.folder}: {some(changed)} changed since this run began; resume with the old settings (they are "
-                "in its config.yaml), or start a new run with --out"
+                "in its config.yaml), or start a new run with --out",
+                self.folder,
+                changed,
             )
 
 
