@@ -21,7 +21,7 @@ from evenglot.cli.translation import export, serve, translate
 
 app = typer.Typer(
     name="evenglot",
-    help="Train one translation model for many languages, and make it good in every one of them.",
+    help="Train one translation model for many languages, and balance how often each of them is sampled.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -56,9 +56,11 @@ def _print_version(wanted: bool) -> None:
 
 @app.callback()
 def common(
-    version: Annotated[bool, typer.Option("--version", callback=_print_version, is_eager=True)] = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
 ) -> None:
-    """Options before any sub-command."""
+    """Options before the command."""
 
 
 def main() -> None:
@@ -77,7 +79,7 @@ def main() -> None:
     except RuntimeError as error:
         if not any(word in str(error).lower() for word in ("gloo", "nccl")):
             raise
-        fail("another process failed, or cannot be reached")
+        fail("another process failed or cannot be reached; see the output of the other processes")
     except Exception as error:
         if not hasattr(error, "format_message"):
             raise

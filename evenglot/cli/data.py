@@ -14,7 +14,7 @@ from evenglot.cli.terminal import print_file, print_warnings
 
 
 def example() -> None:
-    """Print a configuration in which every key is explained; it is the manual."""
+    """Print an example config that explains every key."""
     from evenglot.config import EXAMPLE
 
     typer.echo(EXAMPLE.read_text(encoding="utf-8"), nl=False)
@@ -23,9 +23,9 @@ def example() -> None:
 def check(
     config: ConfigFile,
     overrides: Overrides = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
 ) -> None:
-    """Look at the data before anything is spent: sizes, problems, leaks, how often each corpus will be shown."""
+    """Check the raw data: sizes, problems, leakage, repetitions."""
     from evenglot.config import load_config
     from evenglot.preview.check import check as check_data
     from evenglot.preview.tables import check_summary, check_tables
@@ -42,7 +42,7 @@ def check(
 
 
 def prepare(config: ConfigFile, overrides: Overrides = None) -> None:
-    """Clean the text, learn vocabularies, write the store that training reads."""
+    """Clean the text, learn vocabularies, write the training store."""
     from evenglot.config import load_config
     from evenglot.corpus.prepare import prepare as prepare_data
     from evenglot.corpus.tables import removed_table, store_table, vocabulary_table
@@ -59,10 +59,17 @@ def prepare(config: ConfigFile, overrides: Overrides = None) -> None:
 def simulate(
     config: ConfigFile,
     overrides: Overrides = None,
-    intervals: Annotated[int, typer.Option(min=1, help="How many times the mixture is chosen.")] = 20,
-    figures: Annotated[Path | None, typer.Option(metavar="DIR", help="Also draw mixtures and losses here.")] = None,
+    intervals: Annotated[
+        int, typer.Option(metavar="N", min=1, help="Number of intervals (updates of the mixture).")
+    ] = 20,
+    figures: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Also draw mixtures and losses to this folder.")
+    ] = None,
 ) -> None:
-    """A dry run of the strategy on the sizes of the prepared data and losses that are made up; nothing is trained."""
+    """Preview the sampling strategy without training anything.
+
+    Uses the sizes of the prepared data and artificial losses.
+    """
     from evenglot.config import load_config
     from evenglot.corpus.prepared import open_prepared
     from evenglot.directions import sum_by_group
@@ -75,9 +82,10 @@ def simulate(
     console = Console()
     console.print(done.table)
     console.print(
-        "least, last, most: shares over time; tau: passes with a temperature instead. An interval is as long as the "
-        "data, unless batches.epoch_size says otherwise. The losses are made up (each group learns by what is shown of "
-        "it, and a little by what is shown of others): read the shapes, not the numbers.",
+        "least, last, most: sampling share over the intervals. passes: epochs over each corpus in total; tau: the same "
+        "with temperature sampling. An interval is one epoch of the data unless batches.epoch_size is set. The losses "
+        "are artificial (a group improves with its own samples and a little with those of others): look at the trends, "
+        "not at the values.",
         highlight=False,
     )
     if figures is not None:

@@ -11,30 +11,37 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 from rich.console import Console
 
-from evenglot.cli.options import Beam, Checkpoint, Device, Engine, HeldOut, Reference, RunFolder
+from evenglot.cli.options import Beam, Checkpoint, Device, Engine, Reference, RunFolder, Split
 from evenglot.cli.terminal import outlive_readers, print_file, print_warnings
 
 if TYPE_CHECKING:
     from evenglot.comparison.results import Result
 
 FormatName = Literal["text", "markdown", "latex", "json"]
-ComparisonFormat = Annotated[FormatName, typer.Option("--format", help="Output format.")]
+ComparisonFormat = Annotated[
+    FormatName, typer.Option("--format", metavar="FORMAT", help="Output format: text, markdown, latex or json.")
+]
 
 
 def score(
     run: RunFolder,
-    split: Annotated[HeldOut, typer.Option(help="Which held-out text.")] = "test",
+    split: Split = "test",
     beam: Beam = 5,
     hypotheses: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Score these translations (por-en.en, ...) instead.")
+        Path | None, typer.Option(metavar="DIR", help="Score the translations in this folder (por-en.en, ...) instead.")
     ] = None,
     engine: Engine = "torch",
     which: Checkpoint = "best",
-    tokenize: Annotated[str, typer.Option(help="sacreBLEU's tokeniser for BLEU.")] = "13a",
-    comet: Annotated[str | None, typer.Option(metavar="COMMAND", help="`comet-score` of another environment.")] = None,
+    tokenize: Annotated[str, typer.Option(metavar="NAME", help="sacreBLEU tokeniser for BLEU.")] = "13a",
+    comet: Annotated[
+        str | None, typer.Option(metavar="COMMAND", help="Also compute COMET with this `comet-score` command.")
+    ] = None,
     device: Device = "auto",
 ) -> None:
-    """Translate and score a held-out set of every direction: BLEU and chrF++."""
+    """Translate and score a held-out data set: BLEU and chrF++.
+
+    Writes scores.json to the run folder.
+    """
     from evenglot.inference.engines import SearchOptions
     from evenglot.progress import Bars
     from evenglot.runs.run import Run
@@ -62,17 +69,19 @@ def score(
 
 
 def compare(
-    runs: Annotated[list[str], typer.Argument(metavar="RUN...", help="Folders of scored runs; NAME=RUN renames one.")],
+    runs: Annotated[
+        list[str], typer.Argument(metavar="RUN", help="Folders of scored runs; NAME=RUN sets the name of the row.")
+    ],
     reference: Reference = None,
-    split: Annotated[HeldOut, typer.Option(help="Held-out data set.")] = "test",
+    split: Split = "test",
     form: ComparisonFormat = "text",
     out: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Also write comparison.json, .md and .tex to this folder.")
     ] = None,
 ) -> None:
-    """Compare scored runs, with tests of significance.
+    """Compare scored runs side by side, with significance tests.
 
-    Runs of the same strategy that differ only in their seed form one row.
+    Runs in NAME/seed-1, NAME/seed-2, ... are seeds of one strategy and form one row.
     """
     from evenglot.comparison.results import named_runs, read_result
     from evenglot.grid.plan import is_grid_file
@@ -88,7 +97,7 @@ def compare(
 
 def grid(
     file: Annotated[Path, typer.Argument(metavar="GRID", help="YAML file: base config, strategies, seeds.")],
-    jobs: Annotated[int, typer.Option(min=1, help="Number of runs to train at the same time.")] = 1,
+    jobs: Annotated[int, typer.Option(metavar="N", min=1, help="Number of runs to train at the same time.")] = 1,
     keep: Annotated[
         Path | None,
         typer.Option(metavar="DIR", help="Store results of completed runs here; runs found here are not repeated."),
@@ -97,10 +106,12 @@ def grid(
     form: ComparisonFormat = "text",
     out: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="Folder for comparison.json, .md and .tex.  [default: `out` of the grid]"),
+        typer.Option(metavar="DIR", help="Folder for comparison.json, .md and .tex.", show_default="`out` of the grid"),
     ] = None,
 ) -> None:
-    """Train and score the missing runs of a grid (strategies x seeds), then compare all of them.
+    """Train the missing runs of a grid, then compare all of them.
+
+    A grid is a set of strategies, each trained with several seeds.
 
     Run the same command again to resume after an interruption.
     """
@@ -150,19 +161,29 @@ def _compare_and_print(
 
 
 def report(
-    runs: Annotated[list[str], typer.Argument(metavar="RUN...", help="Folders of runs, or NAME=RUN.")],
+    runs: Annotated[
+        list[str], typer.Argument(metavar="RUN", help="Run folders; NAME=RUN sets the name in the report.")
+    ],
     out: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Default: report.html, in the run if there is one.")
+        Path | None,
+        typer.Option(metavar="FILE", help="Output file.", show_default="RUN/report.html; report.html for several"),
     ] = None,
-    figures: Annotated[Path | None, typer.Option(metavar="DIR", help="Draw pictures with matplotlib, too.")] = None,
-    figure_format: Annotated[Literal["svg", "png"], typer.Option(help="Of the pictures.")] = "svg",
+    figures: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Also write figures to this folder (needs matplotlib).")
+    ] = None,
+    figure_format: Annotated[Literal["svg", "png"], typer.Option(help="File format of the figures.")] = "svg",
     reference: Reference = None,
     watch: Annotated[
-        bool, typer.Option("--watch", help="Serve the page on this machine, and follow the runs.")
+        bool, typer.Option("--watch", help="Serve the page locally and update it while the runs train.")
     ] = False,
-    port: Annotated[int, typer.Option(help="Where, with --watch.", min=0, max=65535)] = 8090,
+    port: Annotated[
+        int, typer.Option(metavar="PORT", help="Port for --watch; 0 picks a free one.", min=0, max=65535)
+    ] = 8090,
 ) -> None:
-    """One self-contained HTML page about a run, or about several and their comparison."""
+    """Write an HTML report about one run, or several compared.
+
+    The page is self-contained and needs no network.
+    """
     from evenglot.comparison.compare import comparison_of
     from evenglot.comparison.results import named_runs
     from evenglot.reporting.page import write_report
@@ -173,8 +194,8 @@ def report(
     names, homes = [name for name, _ in named], [run for _, run in named]
     if watch:
         if out is not None or figures is not None or reference is not None:
-            raise ValueError("--watch: serves a page and writes nothing; leave out --out, --figures and --reference")
-        signal.signal(signal.SIGINT, signal.default_int_handler)  # nothing to save here: end with a word
+            raise ValueError("--watch: writes no files; leave out --out, --figures and --reference")
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # end with a message; there is nothing to save
         outlive_readers()
         watch_runs(homes, port=port, names=names)
         return

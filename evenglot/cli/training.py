@@ -13,12 +13,15 @@ from evenglot.cli.terminal import outlive_readers, print_file
 
 
 def demo(
-    out: Annotated[Path, typer.Option(help="Folder for all of it.")] = Path("demo"),
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Output folder.")] = Path("demo"),
     minutes: Annotated[
-        float, typer.Option(min=0.1, help="How long, about, on two cores: decides the number of updates.")
+        float, typer.Option(metavar="M", min=0.1, help="Approximate time on two cores; sets the number of updates.")
     ] = 5.0,
 ) -> None:
-    """The whole way on the embedded corpus: prepare, train ERM and chi-IBR, translate, score, write a report."""
+    """Run the whole pipeline on the embedded corpus.
+
+    Prepares the data, trains two models (ERM, chi-IBR), translates and scores the test sets, and writes a report.
+    """
     from evenglot.demo import run_demo
 
     run_demo(out, minutes)
@@ -27,14 +30,17 @@ def demo(
 def train(
     config: ConfigFile,
     out: Annotated[
-        Path | None, typer.Option(metavar="RUN", help="Folder of the run; default: runs/ and the name of the config.")
+        Path | None, typer.Option(metavar="RUN", help="Run folder.", show_default="runs/NAME for NAME.yaml")
     ] = None,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Go on with the run in that folder, if there is one.")
+        bool, typer.Option("--resume", help="Continue the run in that folder, or start it if there is none.")
     ] = False,
     overrides: Overrides = None,
 ) -> None:
-    """Train a model; several processes: torchrun --nproc-per-node 2 -m evenglot train CONFIG."""
+    """Train a model.
+
+    On several processes: torchrun --nproc-per-node 2 -m evenglot train CONFIG
+    """
     from evenglot.config import load_config
     from evenglot.training.train import train as train_model
 
@@ -45,12 +51,19 @@ def train(
 
 def baseline(
     run: RunFolder,
-    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Where to; default: RUN/baseline.json.")] = None,
-    split: Annotated[Literal["train", "valid"], typer.Option(help="Which text.")] = "train",
-    per: Annotated[Literal["token", "character"], typer.Option(help="What a loss is the mean over.")] = "token",
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Output file.", show_default="RUN/baseline.json")
+    ] = None,
+    split: Annotated[Literal["train", "valid"], typer.Option(help="Data set to compute the loss on.")] = "train",
+    per: Annotated[
+        Literal["token", "character"], typer.Option(help="Normalise the loss per token or per character.")
+    ] = "token",
     device: Device = "auto",
 ) -> None:
-    """Mean loss of each direction under a trained model: the reference that `balance.baseline` takes."""
+    """Compute the mean loss of each direction with a trained model.
+
+    The file can be used as `balance.baseline` of another run.
+    """
     from evenglot.balance import Signal
     from evenglot.progress import Bars
     from evenglot.runs.run import Run
@@ -61,7 +74,7 @@ def baseline(
     found = Run(run)
     file = out or found.own_baseline_file()
     if not file.parent.is_dir():
-        raise ValueError(f"{file}: there is no folder {file.parent} to write into")
+        raise ValueError(f"{file}: the folder {file.parent} does not exist; create it first")
     settings = found.config().train.model_copy(update={"device": device})
     with processes(settings) as mine:
         losses = compute_baseline(found, file, Signal(split, per), mine, Bars())
@@ -69,5 +82,5 @@ def baseline(
             return
     console = Console()
     rows = {name: [f"{loss:.4f}"] for name, loss in losses.items()}
-    console.print(table(f"Loss of a {per} ({split})", rows, ["loss"]))
+    console.print(table(f"Loss per {per} ({split})", rows, ["loss"]))
     print_file(console, "Baseline", file)
