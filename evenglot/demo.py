@@ -1,4 +1,4 @@
-"""The demo: the whole way on the embedded corpus, from raw text to two scored models and a report of them."""
+"""The demo: the whole pipeline on the embedded corpus, from raw text to two scored models and a report."""
 
 from __future__ import annotations
 
@@ -36,25 +36,27 @@ from evenglot.yaml12 import dump_line
 
 ERM = {"balance": {"strategy": "proportional"}}  # the recipe has chi-ibr
 MINUTES = 5.0
-UPDATES_A_MINUTE = 160  # of each model, so that all of it takes about the minutes that were asked for on two cores
+UPDATES_A_MINUTE = 160  # for each model, so that the demo takes about the given time on two cores
 WARMUP = 150
-SEARCH = SearchOptions(max_ratio=3)  # a model that has learnt little goes on talking
+SEARCH = SearchOptions(max_ratio=3)  # a model trained for a few updates does not know when to stop
 
 
 def run_demo(out: Path, minutes: float = MINUTES, console: Console | None = None) -> Path:
-    """Prepare, train twice, translate, score, report. Started again it goes on where it was."""
+    """Prepare, train twice, translate, score, report. Resumes if it was interrupted."""
     console = console or Console()
     started = monotonic()
     _say(
         console,
         f"""
-        Five languages of software messages, translated to English: 4,158 pairs of the largest, 300 of the smallest.
-        Two models are trained on them, with the same seed and the same number of updates:
-        erm on the data as they are, then chi-ibr, which shows more of what lags behind erm's losses.
-        About {minutes:g} minutes. Everything will be in {out}/.
+        Software messages in five languages, translated to English: 4,158 training
+        pairs for the largest language, 300 for the smallest. The demo trains two
+        models with the same seed and the same number of updates:
+          erm      samples the languages in proportion to their data;
+          chi-ibr  samples those languages more whose loss is far above that of erm.
+        This takes about {minutes:g} {"minute" if minutes == 1 else "minutes"}. All files are written to {out}/.
     """,
     )
-    _step(console, 1, "Prepare: clean, learn vocabularies, write the store")
+    _step(console, 1, "Prepare the data: clean the text, learn vocabularies, write the store")
     plain = _config(out, ERM)
     store = prepare(plain, Bars())
     console.print(store_table(store))
@@ -63,16 +65,16 @@ def run_demo(out: Path, minutes: float = MINUTES, console: Console | None = None
     updates = max(1, round(minutes * UPDATES_A_MINUTE))
     if erm.config_file.exists() and (begun := erm.config().train.updates) != updates:
         raise ValueError(
-            f"{out}: has a demo of {begun} updates, not {updates}; give the same --minutes or another --out"
+            f"{out}: contains a demo with {begun} updates, not {updates}; use the same --minutes or another --out"
         )
-    _step(console, 2, f"Train erm: {updates} updates on the data as they are")
+    _step(console, 2, f"Train erm: {updates} updates with proportional sampling")
     _train(_config(out, ERM, updates), erm)
     losses = out / "erm" / "baseline.json"
     if not losses.exists():
         with processes(plain.train) as mine:
             baseline(erm, losses, Signal(), mine, Bars())
 
-    _step(console, 3, f"Train chi-ibr: {updates} updates, the mixture changes after each interval")
+    _step(console, 3, f"Train chi-ibr: {updates} updates, with a new mixture for each interval")
     _train(_config(out, {"balance.baseline": str(losses.resolve())}, updates), chi)
 
     _step(console, 4, "Translate and score the test sets")
@@ -92,10 +94,10 @@ def run_demo(out: Path, minutes: float = MINUTES, console: Console | None = None
     _say(
         console,
         f"""
-        {report}: open it in a browser. (This took {duration(monotonic() - started)}.)
+        Open {report} in a browser. (The demo took {duration(monotonic() - started)}.)
 
-        Now your own data:
-          evenglot example > conf.yaml      # every key is explained; say where your text is
+        To train on your own data:
+          evenglot example > conf.yaml    # explains every key; enter your own paths
           evenglot prepare conf.yaml
           evenglot train conf.yaml --out runs/first
     """,
@@ -111,32 +113,33 @@ def _config(out: Path, strategy: Mapping[str, Any], updates: int | None = None) 
 
 
 def _train(config: Config, run: Run) -> None:
-    """Unless it is done."""
+    """Train or resume, unless the run is complete."""
     ends = (
         [event["step"] for event in read_log(run.log_file) if event["event"] == "done"] if run.log_file.exists() else []
     )
     if not ends or ends[-1] < config.train.updates:
         reason = train(config, run.folder, resume=run.config_file.exists())
         if reason == "stopped":
-            raise ValueError("the demo was stopped; start it again, and it goes on from here")
+            raise ValueError("the demo was stopped; run the same command again to resume")
 
 
 def _conclude(console: Console, comparison: Mapping[str, Any]) -> None:
-    """What the numbers show, whoever wins."""
+    """What the numbers show, whichever model is better."""
     for metric in ("chrf", "bleu"):
         for line in verdict(comparison, metric):
             console.print(line, highlight=False, markup=False)
     _say(
         console,
         """
-        One seed, small test sets, minutes of training: see how it works here, not which strategy is best.
-        `evenglot compare` takes several seeds, and docs/choosing.md says which strategy to begin with.
+        One seed, small test sets and minutes of training cannot tell which strategy is
+        better. `evenglot grid` compares strategies over several seeds, and
+        docs/choosing.md recommends one to start with.
     """,
     )
 
 
 def _translations(runs: Sequence[Run]) -> list[Text]:
-    """Of each language the sentence that erm translates neither well nor badly, and what both models make of it."""
+    """For each language, the sentence with the median score of erm, and the translations of both models."""
     found = []
     erm = samples(runs[0], "test")
     for name, chosen in erm.items():

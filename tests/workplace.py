@@ -20,7 +20,7 @@ from tests.patience import PATIENCE
 from tests.tasks import ALPHABET, CONFIG, WORDS
 
 # What takes longer, or needs a process of its own: run by `make test-all`.
-SLOW = r"torchrun |python |curl |evenglot (serve|export) |evenglot compare \S*\.yaml|.*--engine ctranslate2"
+SLOW = r"torchrun |python |curl |evenglot (serve|export|grid) |.*--engine ctranslate2"
 
 SIZES = {"por": 300, "tur": 100, "aze": 40}  # ciphers of one language, as in tasks.py, under the names of the pages
 GRID = """\

@@ -56,9 +56,9 @@ def read_result(run: Run, row: str, split: str) -> Result:
     """Read a run that `evenglot score` has scored on a split."""
     if not run.log_file.exists():
         if run.folder.is_file():
-            raise RunError(f"{run.folder}: a file, not a run; a grid file stands alone")
-        wrong = "not a run (it has no log.jsonl)" if run.folder.is_dir() else "there is no such run or grid file"
-        raise RunError(f"{run.folder}: {wrong}; `evenglot train` makes a run")
+            raise RunError(f"{run.folder}: a file, not the folder of a run")
+        wrong = "not a run (it has no log.jsonl)" if run.folder.is_dir() else "there is no such run"
+        raise RunError(f"{run.folder}: {wrong}; `evenglot train` creates one")
     events = read_log(run.log_file)
     about = next((event for event in events if event["event"] == "config"), None)
     if about is None:

@@ -1,1 +1,1 @@
-"""Many runs: every strategy with every seed, in every direction; what is missing is run, what is there is not."""
+"""A grid of runs: strategies x seeds x sets of directions. Only the missing runs are trained."""

@@ -1,4 +1,4 @@
-"""How far a grid is: a bar for all runs and one for each that is running, with the time left; lines elsewhere."""
+"""Progress of a grid: a bar for all runs and one for each running one; lines if the output is not a terminal."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ COLUMNS = (
 
 
 class GridDisplay:
-    """Counts updates: those of all runs that are missing are the whole."""
+    """Counts updates; the total is that of all missing runs."""
 
     def __init__(self, runs: int, missing: Sequence[Job], at_once: int, console: Console | None = None) -> None:
         self.console = console or Console(stderr=True)
@@ -41,7 +41,7 @@ class GridDisplay:
         self._tasks: dict[str, TaskID] = {}
 
     def __enter__(self) -> Self:
-        self._say(f"{self._runs - self._left} of {self._runs} runs are done; {self._total:,} updates in the others.")
+        self._say(f"{self._runs - self._left} of {self._runs} runs complete; {self._total:,} updates in the others.")
         if self.console.is_terminal:
             self._bars.start()
         return self
@@ -52,19 +52,19 @@ class GridDisplay:
         self._bars.stop()
 
     def begin(self, job: Job) -> None:
-        """A run starts, or goes on."""
+        """A run starts or resumes."""
         self._tasks[job.name] = self._bars.add_task(
             job.name, total=job.config.train.updates, completed=self._done[job.name]
         )
 
     def progress(self, job: Job) -> None:
-        """Look how far it is."""
+        """Read from its log how far it is."""
         self._done[job.name] = _updates(job)
         self._bars.update(self._tasks[job.name], completed=self._done[job.name])
         self._bars.update(self._all, completed=sum(self._done.values()))
 
     def end(self, job: Job) -> None:
-        """A run is finished."""
+        """A run is complete."""
         self._done[job.name] = job.config.train.updates
         self._gone(job)
         if not self.console.is_terminal:
@@ -72,10 +72,10 @@ class GridDisplay:
             left = self._total - sum(self._done.values())
             seconds = (monotonic() - self._started) / max(1, done) * left
             time = f"; about {duration(seconds)} left" if left else ""
-            self._say(f"{job.name}: done. {self._heading()}{time}")
+            self._say(f"{job.name}: complete ({self._heading()}{time})")
 
     def failed(self, job: Job, message: str) -> None:
-        """A run has failed; the others go on."""
+        """A run has failed; the others continue."""
         self._runs_failed += 1
         self._gone(job)
         self._say(message)

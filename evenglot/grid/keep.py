@@ -1,4 +1,4 @@
-"""Finished runs as small files that can be shared: no weights, no text, no paths of this machine."""
+"""Results of completed runs as small files that can be shared: no weights, no text, no local paths."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from evenglot.config.changes import FREE_IN_GRID
 from evenglot.files import finished_folder, without_paths
 from evenglot.grid.plan import Job
 from evenglot.runs.log import read_log
-from evenglot.runs.run import Run, RunError
+from evenglot.runs.run import ChangedSettingsError, Run, RunError
 from evenglot.runs.scores import scored_with, scores_file, statistics_file
 
 BASELINES, SCORES, STATISTICS = "baseline*.json", "scores*.json", "statistics*.npz"
 
 
 def keep(job: Job, split: str, folder: Path, root: Path) -> None:
-    """Copy the configuration, log, scores and baselines of a finished run; paths become relative to `root`.
+    """Copy the config, log, scores and baselines of a completed run; paths become relative to `root`.
 
-    Scores of another split that are kept already remain.
+    Scores of other splits that were kept earlier remain.
     """
-    before = folder / job.name
-    with finished_folder(before) as target:
-        for file in (*before.glob(SCORES), *before.glob(STATISTICS)):
+    earlier = folder / job.name
+    with finished_folder(earlier) as target:
+        for file in (*earlier.glob(SCORES), *earlier.glob(STATISTICS)):
             shutil.copy(file, target / file.name)
         settings = _settings(job.config, root)
-        if job.needs is not None:  # known by the run of the grid that it is of, wherever that was made
+        if job.needs is not None:  # named by strategy and seed, not by the path on this machine
             settings["balance"]["baseline"] = _provider(job.needs[1])
         (target / "config.yaml").write_text(yaml12.dump(settings), encoding="utf-8")
         with (target / "log.jsonl").open("w", encoding="utf-8") as log:
@@ -40,12 +40,12 @@ def keep(job: Job, split: str, folder: Path, root: Path) -> None:
 
 
 def kept(job: Job, split: str, beam: int, folder: Path, root: Path) -> bool:
-    """Is this run kept there? RunError if the run there had other settings."""
+    """Is this run stored in the folder? ChangedSettingsError if the stored run has other settings."""
     there = Run(folder / job.name)
     if not there.folder.exists():
         return False
     try:
-        settings = _settings(there.config(), there.folder.resolve())  # with defaults of options it did not know yet
+        settings = _settings(there.config(), there.folder.resolve())  # with the defaults of options added since
     except (OSError, ValueError) as error:
         raise RunError(f"{there.config_file}: cannot be read: {error}") from error
     wanted = _settings(job.config, root)
@@ -57,20 +57,22 @@ def kept(job: Job, split: str, beam: int, folder: Path, root: Path) -> bool:
     if made is not None and made.get("beam", beam) != beam:
         changed.add("beam")
     if changed:
-        raise RunError(
-            f"{there.folder}: was made with other settings ({', '.join(sorted(changed))}); remove it, or keep runs of "
-            "the new settings elsewhere"
+        raise ChangedSettingsError(
+            f"{there.folder}: stored with other settings ({', '.join(sorted(changed))}); remove it, or choose another "
+            "--keep folder",
+            there.folder,
+            changed,
         )
     return made is not None
 
 
 def _provider(baseline: object) -> str:
-    """The strategy, seed and file of the run that a baseline is of: the end of its path."""
+    """Strategy, seed and file name of a baseline: the end of its path."""
     return "/".join(Path(str(baseline)).parts[-3:])
 
 
 def restore_baselines(job: Job, folder: Path) -> None:
-    """Put the baselines of a kept run where other runs look for them."""
+    """Copy the stored baselines of a run to its run folder, where other runs look for them."""
     for file in (folder / job.name).glob(BASELINES):
         job.run.folder.mkdir(parents=True, exist_ok=True)
         shutil.copy(file, job.run.folder / file.name)

@@ -1,17 +1,17 @@
-"""A grid file, and the runs it asks for.
+"""A grid file and the runs that it defines.
 
 base: conf.yaml
 seeds: [1, 2, 3]
 strategies:
   erm: {balance: {strategy: proportional}}
-  chi-ibr: {balance: {strategy: chi-ibr, baseline: erm}}    # the losses of erm with the same seed
+  chi-ibr: {balance: {strategy: chi-ibr, baseline: erm}}    # losses of erm with the same seed
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -26,12 +26,12 @@ from evenglot.config.section import Context, Count, FilePath, Section, Seed
 from evenglot.config.source import read_source
 from evenglot.runs.run import Run
 
-NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")  # of a strategy: it will be the name of a folder
-SECTIONS = set(Config.model_fields) - {"data", "vocabulary", "store", "seed"}  # the data are the same for all
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")  # of a strategy; it becomes the name of a folder
+SECTIONS = set(Config.model_fields) - {"data", "vocabulary", "store", "seed"}  # all strategies use the same data
 
 
 class Grid(Section):
-    """What a grid file says."""
+    """The content of a grid file."""
 
     base: FilePath
     out: FilePath = "runs"
@@ -50,29 +50,32 @@ class Grid(Section):
 
     def _faults(self) -> Faults:
         if len(set(self.seeds)) < len(self.seeds):
-            yield ("seeds",), "the same seed twice"
+            yield ("seeds",), "a seed is repeated"
         for section in ("directions", "strategies"):
             for name in getattr(self, section):
                 if not NAME.fullmatch(name):
-                    yield (section, name), "not the name of a folder; use letters, digits, and . _ + - inside"
+                    yield (
+                        (section, name),
+                        "not usable as the name of a folder; start with a letter or digit, then also . _ + -",
+                    )
         for name, sections in self.strategies.items():
             for section in set(sections) - SECTIONS:
                 yield (
                     ("strategies", name, section),
-                    f"a strategy can set {', '.join(sorted(SECTIONS))}; the data are the same for all",
+                    f"a strategy can set {', '.join(sorted(SECTIONS))}; all strategies use the same data",
                 )
             if not isinstance(sections.get("balance") or {}, Mapping):
-                yield ("strategies", name, "balance"), "expected keys with values, such as {strategy: proportional}"
+                yield ("strategies", name, "balance"), "expected a mapping such as {strategy: proportional}"
             chain = [name]
             while (needed := self.baseline_of(chain[-1])) is not None and needed not in chain:
                 chain.append(needed)
             if needed is not None:
-                yield ("strategies", name), f"baselines in a circle: {' <- '.join([*chain, needed])}"
+                yield ("strategies", name), f"circular baselines: {' <- '.join([*chain, needed])}"
         if self.reference is not None and self.reference not in self.strategies:
             yield ("reference",), f"not one of the strategies {', '.join(self.strategies)}"
 
     def baseline_of(self, strategy: str) -> str | None:
-        """The strategy of the grid whose losses this one takes as its baselines."""
+        """The strategy of the grid whose losses are the baselines of this one."""
         balance = self.strategies[strategy].get("balance")
         given = balance.get("baseline") if isinstance(balance, Mapping) else None
         return given if isinstance(given, str) and given in self.strategies else None
@@ -82,39 +85,52 @@ class Grid(Section):
 class Job:
     """One run of a grid."""
 
-    direction: str | None  # the name of a set of directions, if the grid has several
+    direction: str | None  # name of the set of directions, if the grid has several
     strategy: str
     seed: int
     config: Config
-    overrides: tuple[str, ...]  # of the base config, as for `evenglot train --set`
+    overrides: tuple[str, ...]  # of the base config, in the form of `evenglot train --set`
     run: Run
-    needs: tuple[Run, Path, Signal] | None  # a run that must be finished first, and the file of its losses
+    needs: tuple[Run, Path, Signal] | None  # a run that must be complete first, and the file with its losses
 
     @property
     def name(self) -> str:
-        """As its folder is called."""
+        """Its folder below `out`: 'erm/seed-1'."""
         return "/".join([*([self.direction] if self.direction else []), self.strategy, f"seed-{self.seed}"])
 
 
+def is_grid_file(path: Path) -> bool:
+    """Is this a file with the sections of a grid, rather than a config or something else?"""
+    if not path.is_file():
+        return False
+    try:
+        return {"base", "strategies"} <= read_source(path).value.keys()
+    except ConfigError:
+        return False
+
+
 def load_grid(path: str | os.PathLike[str]) -> tuple[Grid, list[Job]]:
-    """Read a grid file and all configurations it leads to; ConfigError: what is wrong, where, one error a line."""
+    """Read a grid file and build the config of each run; ConfigError lists all errors with their place."""
     source = read_source(path)
     try:
         grid = Grid.model_validate(source.value, context=Context(Path(path).parent.resolve(), source))
     except ValidationError as error:
         raise explain(error, source, lambda keys: [] if keys else list(Grid.model_fields)) from None
     store = load_config(grid.base, check_files=False).store.folder
+    chosen: dict[str | None, list[str]] = {
+        name: _directions(grid, name, os.fspath(path), store) for name in grid.directions
+    }
     jobs = [
-        _job(grid, direction, strategy, seed, os.fspath(path), store)
-        for seed in grid.seeds  # first: a complete comparison with one seed is worth more than half of one with three
-        for direction in grid.directions or [None]
+        _job(grid, direction, overrides, strategy, seed, os.fspath(path))
+        for seed in grid.seeds  # outermost: one seed of everything is worth more than half of the strategies with three
+        for direction, overrides in (chosen or {None: []}).items()
         for strategy in _providers_first(grid)
     ]
     return grid, jobs
 
 
 def _providers_first(grid: Grid) -> list[str]:
-    """The strategies in their order, but each after the one whose losses it needs."""
+    """The strategies in the order of the file, but each after the one that provides its baselines."""
     order: dict[str, None] = {}
 
     def add(name: str) -> None:
@@ -127,31 +143,38 @@ def _providers_first(grid: Grid) -> list[str]:
     return list(order)
 
 
-def _job(grid: Grid, direction: str | None, strategy: str, seed: int, path: str, store: str) -> Job:
-    """`path` is that of the grid file, `store` the folder that the base config names."""
+def _directions(grid: Grid, name: str, path: str, store: str) -> list[str]:
+    """Overrides for a set of directions, checked; each set has its own folder below the store of the base config."""
+    overrides = [
+        f"data.directions={yaml12.dump_line(grid.directions[name])}",
+        f"store.folder={yaml12.dump_line(os.fspath(Path(store) / name))}",
+    ]
+    try:
+        load_config(grid.base, [*overrides, "balance={strategy: proportional}"], check_files=False)
+    except ConfigError as error:
+        raise ConfigError(f"{path}: directions.{name}: {line}" for line in error.lines) from None
+    return overrides
+
+
+def _job(grid: Grid, direction: str | None, of_direction: Sequence[str], strategy: str, seed: int, path: str) -> Job:
+    """`of_direction` are the overrides of that set of directions; `path` is that of the grid file."""
     folder = Path(grid.out, *([direction] if direction else []))
     settings = {section: value for section, value in grid.strategies[strategy].items() if value is not None}
     provider = grid.baseline_of(strategy)
     if provider is not None:
         settings["balance"] = {**settings["balance"], "baseline": None}
-    overrides = [f"seed={seed}"]
-    if direction:
-        overrides += [
-            f"data.directions={yaml12.dump_line(grid.directions[direction])}",
-            f"store.folder={yaml12.dump_line(os.fspath(Path(store) / direction))}",
-        ]
+    overrides = [f"seed={seed}", *of_direction]
     for section, value in settings.items():
-        whole = section == "balance" or not isinstance(value, Mapping)  # options of another strategy must not remain
+        whole = section == "balance" or not isinstance(value, Mapping)  # no options of the base's strategy may remain
         overrides += [f"{section}={yaml12.dump_line(value)}"] if whole else _keys(section, value)
     try:
         config = load_config(grid.base, overrides, check_files=False)
     except ConfigError as error:
-        place = f"directions.{direction}" if "data.directions" in str(error) else f"strategies.{strategy}"
-        raise ConfigError(f"{path}: {place}: {line}" for line in error.lines) from None
+        raise ConfigError(f"{path}: strategies.{strategy}: {line}" for line in error.lines) from None
     file = config.balance.options.get("baseline")
     if isinstance(file, str) and config.balance.reference_mixture is None and not Path(file).exists():
         raise ConfigError(
-            [f"{path}: strategies.{strategy}: balance.baseline: neither a strategy of this grid nor a file: {file}"]
+            [f"{path}: strategies.{strategy}: balance.baseline: {file} is neither a strategy of this grid nor a file"]
         )
     needs = None
     if provider is not None:
@@ -169,5 +192,5 @@ def _keys(section: str, values: Mapping[str, Any]) -> list[str]:
 
 
 def _signal(config: Config) -> Signal:
-    """The losses that the strategy listens to; its baselines must be of the same kind."""
+    """The kind of losses that the strategy uses; its baselines must be of the same kind."""
     return config.balance.description.needs.losses or Signal()

@@ -7,7 +7,7 @@ Checkpoints need torch, which takes seconds to load: they are imported where the
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,6 +26,14 @@ if TYPE_CHECKING:
 
 class RunError(ValueError):
     """A run cannot be started, resumed or read; the message says why and what to do."""
+
+
+class ChangedSettingsError(RunError):
+    """The run in `folder` was made with other settings; `keys` are the ones that differ, as 'section.key'."""
+
+    def __init__(self, message: str, folder: Path, keys: Iterable[str]) -> None:
+        super().__init__(message)
+        self.folder, self.keys = folder, frozenset(keys)
 
 
 @dataclass(frozen=True)
@@ -129,9 +137,11 @@ class Run:
     def refuse_if_changed(self, config: Config) -> None:
         """A run resumes with the settings it started with, except for keys that are free to change."""
         if changed := sorted(self.changes(config) - free_on_resume(config)):
-            raise RunError(
+            raise ChangedSettingsError(
                 f"{self.folder}: {some(changed)} changed since this run began; resume with the old settings (they are "
-                "in its config.yaml), or start a new run with --out"
+                "in its config.yaml), or start a new run with --out",
+                self.folder,
+                changed,
             )
 
 

@@ -291,7 +291,7 @@ def test_one_run_is_compared_with_nobody(runs):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["nowhere"], "nowhere: there is no such run or grid file"),
+        (["nowhere"], "nowhere: there is no such run"),
         (["{erm}", "--reference", "x"], "--reference x: there is no such row; there are erm"),
         (["{erm}", "--split", "valid"], "not scored on valid; run `evenglot score"),
     ],
@@ -307,6 +307,19 @@ def test_an_unknown_form_is_refused(runs):
     assert command(*runs, "--format", "html").exit_code == 2
 
 
-@pytest.mark.parametrize("options", [["--jobs", "2"], ["--keep", "somewhere"]])
-def test_options_of_a_grid_are_refused_without_one(runs, options):
-    assert command(*runs, *options).exit_code != 0
+def test_a_grid_file_is_sent_to_the_grid_command(runs, tmp_path):
+    file = tmp_path / "grid.yaml"
+    file.write_text("base: conf.yaml\nstrategies: {erm: {}}\n")
+    for arguments in ([file], [runs[0], file]):
+        done = command(*map(str, arguments))
+        assert isinstance(done.exception, ValueError)
+        assert f"evenglot grid {file}" in str(done.exception)
+        assert "\n" not in str(done.exception)
+
+
+def test_another_file_is_not_taken_for_a_grid(runs, tmp_path):
+    file = tmp_path / "conf.yaml"
+    file.write_text("balance: {strategy: proportional}\n")
+    done = command(str(file))
+    assert isinstance(done.exception, ValueError)
+    assert "evenglot grid" not in str(done.exception)

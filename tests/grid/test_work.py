@@ -1,351 +1,27 @@
-"""Running what is missing of a grid, in real processes: order, failures, kills, and nothing twice."""
+"""Running a grid in real processes: order, failures, interruptions, and nothing trained twice."""
 
 import json
 import os
 import shutil
 import signal
-import sys
-import time
-from collections import deque
 from pathlib import Path
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
-from evenglot.cli import app
-from evenglot.files import LOCK, LockedError, lock
-from evenglot.grid.display import GridDisplay
-from evenglot.grid.plan import load_grid
-from evenglot.grid.work import (
-    OUTPUT,
-    Workers,
-    Working,
-    _politely,
-    _refuse_to_lengthen,
-    commands,
-    finished,
-    grid_results,
-    run_grid,
-)
-from evenglot.inference.engines import SearchOptions
-from evenglot.progress import Bars
-from evenglot.runs.run import RunError
-from evenglot.scoring.score import score_run
+from evenglot.grid.work import OUTPUT, run_grid
 from evenglot.scoring.statistics import Statistics
-from evenglot.training.parallel import Processes
-from evenglot.training.reference import baseline
-from evenglot.training.train import train
-from tests.grid.test_keep import finish as finish_run
-from tests.training.commands import Command, descendants, events, failure, finish, kill_all, wait_until
+from evenglot.training.parallel import cores
+from tests.grid.folder import CHI, GridFolder, times
+from tests.training.commands import Command, descendants, events, finish, kill_all, wait_until
 
-GRID = """\
-base: {conf}
-seeds: [1]
-beam: 1
-strategies:
-  chi: {{balance: {{strategy: chi-ibr, rho: 0.1, baseline: erm}}}}
-  erm: {{balance: {{strategy: proportional}}}}
-"""
-SCORES = ("scores.json", "statistics.npz")
+FLAT = {"flat": {"balance": {"strategy": "uniform"}}}
+DIVERGES = {"train": {"learning_rate": 1e30}}
+LONG = 600  # updates: long enough to be caught on the way
+LOSSES = "baseline-train-token.json"
 
 
-@pytest.fixture
-def plan(conf, tmp_path):
-    """Reads a grid on the task, whose store is prepared; runs go below tmp_path."""
-
-    def planned(text=GRID, folder=tmp_path):
-        folder.mkdir(exist_ok=True)
-        (folder / "grid.yaml").write_text(text.format(conf=conf))
-        return load_grid(folder / "grid.yaml")
-
-    return planned
-
-
-def settings(strategy, section):
-    """The grid with a section more for a strategy."""
-    line = next(line for line in GRID.splitlines() if line.startswith(f"  {strategy}:"))
-    return GRID.replace(line, line.removesuffix("}}") + f", {section}}}}}")
-
-
-@pytest.fixture(scope="module")
-def done(conf, tmp_path_factory):
-    """A grid whose runs were made in this process."""
-    folder = tmp_path_factory.mktemp("done")
-    (folder / "grid.yaml").write_text(GRID.replace("}}}}", "}}, train: {{updates: 6}}}}").format(conf=conf))
-    grid, jobs = load_grid(folder / "grid.yaml")
-    for job in jobs:
-        train(job.config, job.run.folder)
-        score_run(job.run, "test", SearchOptions(1, max_length=4), Bars(), device="cpu")
-        for other in jobs:
-            if other.needs and other.needs[0] == job.run:
-                baseline(job.run, other.needs[1], other.needs[2], Processes(), Bars())
-    return grid, jobs
-
-
-# ---------------------------------------------------------------------------------------------- what is to be done
-
-
-def test_commands_train_score_and_compute_what_others_need(plan, conf):
-    grid, jobs = plan()
-    erm, chi = jobs
-    folder = str(erm.run.folder)
-    overrides = ["--set", "seed=1", "--set", "balance={strategy: proportional}"]
-    assert commands(grid, erm, jobs) == [
-        ["train", str(conf), "--out", folder, "--resume", *overrides],
-        ["score", folder, "--split", "test", "--beam", "1"],
-        ["baseline", folder, "--out", f"{folder}/baseline-train-token.json", "--split", "train", "--per", "token"],
-    ]
-    assert [command[0] for command in commands(grid, chi, jobs)] == ["train", "score"]
-
-
-def test_losses_of_each_kind_are_computed_once(plan):
-    more = "".join(
-        f"  {name}: {{{{balance: {{{{strategy: chi-ibr, rho: 1, signal: {split}, baseline: erm}}}}}}}}\n"
-        for name, split in {"a": "train", "b": "valid", "c": "valid"}.items()
-    )
-    grid, jobs = plan(GRID + more)
-    found = [command for command in commands(grid, jobs[0], jobs) if command[0] == "baseline"]
-    assert [Path(command[3]).name for command in found] == ["baseline-train-token.json", "baseline-valid-token.json"]
-
-
-def test_what_is_missing_decides_whether_a_run_is_finished(plan):
-    grid, jobs = plan()
-    erm, chi = jobs
-    assert not finished(grid, erm, jobs)
-    finish_run(erm)
-    assert not finished(grid, erm, jobs)  # its losses are wanted too
-    chi.needs[1].write_text("{}")
-    assert finished(grid, erm, jobs)
-    assert not finished(grid, chi, jobs)
-    for name in SCORES:
-        (erm.run.folder / name).rename(erm.run.folder / "aside")
-        assert not finished(grid, erm, jobs), name
-        (erm.run.folder / "aside").rename(erm.run.folder / name)
-    assert finished(grid, erm, jobs)
-    valid, _ = plan(GRID + "split: valid\n")
-    assert not finished(valid, erm, jobs)
-
-
-def test_a_run_that_was_stopped_is_not_finished(plan):
-    grid, jobs = plan()
-    finish_run(jobs[1])
-    assert finished(grid, jobs[1], jobs)
-    log = jobs[1].run.log_file
-    log.write_text(log.read_text().replace('"reason": "updates"', '"reason": "stopped"'))
-    assert not finished(grid, jobs[1], jobs)
-
-
-def test_nor_is_one_that_is_to_be_longer(plan):
-    _, jobs = plan()
-    finish_run(jobs[1])
-    grid, longer = plan(settings("chi", "train: {{updates: 30}}"))
-    assert not finished(grid, longer[1], longer)
-    log = jobs[1].run.log_file
-    log.write_text(log.read_text().replace('"reason": "updates"', '"reason": "patience"'))
-    grid, patient = plan(settings("chi", "train: {{patience: 3}}"))
-    patient[1].config.save(jobs[1].run.config_file)
-    assert finished(grid, patient[1], patient)
-    grid, impatient = plan(settings("chi", "train: {{patience: 4}}"))
-    assert not finished(grid, impatient[1], impatient)
-
-
-def test_one_that_was_killed_on_a_longer_way_is_not_finished(plan):
-    grid, jobs = plan()
-    finish_run(jobs[1])
-    with jobs[1].run.log_file.open("a") as log:
-        log.write('{"event": "resume", "step": 24}\n')
-    assert not finished(grid, jobs[1], jobs)
-
-
-@pytest.mark.parametrize("change", ["learning_rate: 1", "clip: 2", "updates: 12", "average: 2"])
-def test_a_finished_run_of_other_settings_is_not_taken_for_this_one(plan, change):
-    """Some settings may change while a run is on its way; then it is another run."""
-    _, jobs = plan()
-    finish_run(jobs[1])
-    grid, others = plan(settings("chi", f"train: {{{{{change}}}}}"))
-    with pytest.raises(
-        RunError, match=f"chi/seed-1: this run was made with another train.{change.split(':')[0]}; remove"
-    ):
-        finished(grid, others[1], others)
-
-
-def test_a_run_is_not_made_longer_under_those_who_have_its_losses(plan):
-    _, jobs = plan()
-    for job in jobs:
-        finish_run(job)
-    jobs[1].needs[1].write_text("{}")
-    grid, longer = plan(settings("erm", "train: {{updates: 30}}"))
-    with pytest.raises(RunError, match="erm/seed-1: cannot be made longer: chi/seed-1 was trained against its losses"):
-        run_grid(grid, longer)
-    assert jobs[1].needs[1].exists()
-
-
-def test_runs_at_the_same_time_share_the_cores(plan):
-    grid, jobs = plan(settings("erm", "train: {{threads: null}}"))
-    workers = Workers(grid, jobs, jobs, 10_000, print, GridDisplay(2, jobs, 2))
-    for job, threads in zip(jobs, (1, None), strict=True):  # the task has train.threads
-        work = workers._begin(job)
-        assert work.threads == threads
-        assert ("train.threads=1" in work.commands[0]) == (threads == 1)
-        work.output.close()
-
-
-def test_a_folder_with_a_run_of_other_settings_is_refused(plan):
-    _, jobs = plan()
-    finish_run(jobs[0])
-    grid, others = plan(GRID.replace("proportional", "uniform"))
-    with pytest.raises(RunError, match="erm/seed-1: balance.strategy changed since this run began"):
-        finished(grid, others[0], others)
-
-
-def begun(grid, jobs, job):
-    """The commands for a job that is begun."""
-    work = Workers(grid, jobs, jobs, 1, print, GridDisplay(len(jobs), jobs, 1))._begin(job)
-    work.output.close()
-    return [command[0] for command in work.commands]
-
-
-def test_a_run_that_goes_on_gives_new_baselines(plan):
-    _, jobs = plan()
-    finish_run(jobs[0])
-    jobs[1].needs[1].write_text("{}")
-    grid, longer = plan(settings("erm", "train: {{updates: 30}}"))
-    assert not finished(grid, longer[0], longer)
-    assert begun(grid, longer, longer[0]) == ["train", "score", "baseline"]
-    assert not jobs[1].needs[1].exists()
-
-
-@pytest.mark.parametrize("reason", ["updates", "stopped"])
-def test_a_run_that_is_trained_again_leaves_those_that_others_have(plan, reason):
-    """Its checkpoints were removed, and something new is wanted of it; perhaps somebody stopped it on the way."""
-    grid, jobs = plan()
-    for job in jobs:
-        finish_run(job)
-    log = jobs[0].run.log_file
-    log.write_text(log.read_text().replace('"reason": "updates"', f'"reason": "{reason}"'))
-    jobs[1].needs[1].write_text("{}")
-    _refuse_to_lengthen(jobs, jobs[:1])
-    assert begun(grid, jobs, jobs[0]) == ["train", "score"]
-    assert jobs[1].needs[1].exists()
-    assert not log.exists()  # it begins anew
-
-
-# ---------------------------------------------------------------------------------------------- nothing twice
-
-
-def test_a_finished_grid_runs_nothing(done):
-    grid, jobs = done
-    before = {file: file.stat().st_mtime_ns for file in Path(grid.out).rglob("*.*") if file.name != LOCK}
-    run_grid(grid, jobs)
-    after = {file: file.stat().st_mtime_ns for file in Path(grid.out).rglob("*.*") if file.name != LOCK}
-    assert after == before
-    assert len(after) > 10
-    assert not list(Path(grid.out).rglob(OUTPUT))
-
-
-def test_its_results_are_those_of_its_rows(done):
-    (results,) = grid_results(*done).values()
-    assert [(result.row, result.seed, result.strategy) for result in results] == [
-        ("erm", 1, "proportional"),
-        ("chi", 1, "chi-ibr"),
-    ]
-    assert results[1].cost.reference_updates == 6
-
-
-def test_the_command_compares_it_and_writes_into_its_folder(done):
-    grid, _ = done
-    file = Path(grid.out).parent / "grid.yaml"
-    found = CliRunner().invoke(app, ["compare", str(file), "--format", "json"])
-    assert json.loads(found.stdout)["reference"] == "erm"
-    assert {each.name for each in Path(grid.out).glob("comparison.*")} == {
-        f"comparison.{ending}" for ending in ("json", "md", "tex")
-    }
-
-
-def test_another_split_than_the_grids_is_not_ignored(done):
-    found = CliRunner().invoke(app, ["compare", str(Path(done[0].out).parent / "grid.yaml"), "--split", "valid"])
-    assert found.exit_code != 0
-
-
-def test_two_do_not_work_on_one_grid(plan):
-    grid, jobs = plan()
-    Path(grid.out).mkdir()
-    with lock(Path(grid.out), ""), pytest.raises(LockedError, match="another process is working on this grid"):
-        run_grid(grid, jobs)
-
-
-# ---------------------------------------------------------------------------------------------- processes
-
-
-def working(job, *arguments):
-    job.run.folder.mkdir(parents=True, exist_ok=True)
-    return Working(job, deque(map(list, arguments)), (job.run.folder / OUTPUT).open("ab+"))
-
-
-def until_done(work):
-    while work.go_on():
-        time.sleep(0.02)
-
-
-def test_commands_run_one_after_the_other_and_their_words_are_kept(plan):
-    _, jobs = plan()
-    work = working(jobs[0], ["--version"], ["--version"])
-    until_done(work)
-    work.wait()
-    assert (jobs[0].run.folder / OUTPUT).read_text().count("evenglot ") == 2
-
-
-def test_a_failed_command_ends_the_job_with_its_last_words(plan):
-    _, jobs = plan()
-    work = working(jobs[0], ["prepare", "nowhere.yaml"], ["--version"])
-    with pytest.raises(RunError, match=r"^erm/seed-1: nowhere.yaml: cannot be read: .* \(.*output.txt\)$"):
-        until_done(work)
-    work.wait()
-    assert "evenglot 0" not in (jobs[0].run.folder / OUTPUT).read_text()
-
-
-def test_training_that_somebody_stopped_is_not_scored(plan, monkeypatch):
-    grid, jobs = plan()
-    work = working(jobs[1], *commands(grid, jobs[1], jobs))
-    finish_run(jobs[1])
-    log = jobs[1].run.log_file
-    log.write_text(log.read_text().replace('"reason": "updates"', '"reason": "stopped"'))
-    monkeypatch.setattr(sys, "executable", shutil.which("true"))  # train ends as if all were well
-    assert work.go_on()
-    work.process.wait()
-    with pytest.raises(RunError, match="^chi/seed-1: training was stopped before its end; start again to go on"):
-        work.go_on()
-    work.wait()
-
-
-def test_a_command_that_was_killed_is_said_to_be(plan):
-    _, jobs = plan()
-    work = working(jobs[0], ["--version"], ["demo", "--out", str(jobs[0].run.folder / "demo")])
-    assert work.go_on()
-    work.process.wait()
-    assert work.go_on()  # the second
-    work.process.kill()
-    work.process.wait()
-    with pytest.raises(RunError) as caught:
-        work.go_on()
-    work.wait()
-    assert "evenglot 0" not in str(caught.value)
-
-
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_signals_become_an_orderly_end_and_handlers_come_back(number):
-    before = signal.getsignal(number)
-    with pytest.raises(SystemExit) as caught, _politely():
-        signal.raise_signal(number)
-    assert caught.value.code == 128 + number
-    assert signal.getsignal(number) is before
-
-
-# ---------------------------------------------------------------------------------------------- real grids
-
-
-def scores_of(folder: Path) -> dict:
+def scores_of(folder: Path) -> dict[Path, dict]:
     """Of all runs; times are not in them."""
     return {file.parent.relative_to(folder): json.loads(file.read_text()) for file in folder.rglob("scores.json")}
 
@@ -368,184 +44,213 @@ def same_results(left: Path, right: Path) -> bool:
     )
 
 
+def kinds(failures) -> dict[str, str]:
+    return {failure.job: failure.kind for failure in failures}
+
+
+def error_lines(said: str) -> list[str]:
+    """What `evenglot` ends with, by run."""
+    return [line.split(": ")[1] for line in said.splitlines() if line.startswith("evenglot: ") and line.count(": ") > 1]
+
+
 @pytest.fixture(scope="module")
 def uninterrupted(conf, tmp_path_factory):
-    """A grid that nobody disturbed, and what was said."""
-    folder = tmp_path_factory.mktemp("grid")
-    (folder / "grid.yaml").write_text(GRID.format(conf=conf))
-    said = finish("compare", folder / "grid.yaml", output=folder / "said")
-    return folder, said
+    """A grid that ran from start to end; what it printed is in 'said'."""
+    grid = GridFolder(tmp_path_factory.mktemp("grid"), conf)
+    finish("grid", grid.file, output=grid.folder / "said")
+    return grid
+
+
+# ---------------------------------------------------------------------------------------------- order
 
 
 @pytest.mark.slow
-def test_a_grid_is_run_scored_and_compared(uninterrupted):
-    folder, said = uninterrupted
+def test_each_run_is_trained_and_scored_and_all_are_compared(uninterrupted):
     for strategy in ("erm", "chi"):
-        run = folder / "runs" / strategy / "seed-1"
-        assert events(run, "done")[-1]["reason"] == "updates"
-        assert (run / OUTPUT).exists()
-    assert (folder / "runs" / "erm" / "seed-1" / "baseline-train-token.json").exists()
-    assert events(folder / "runs" / "chi" / "seed-1", "config")[0]["reference"]["updates"] == 24
-    assert said.index("erm/seed-1: done. 1/2 runs") < said.index("chi/seed-1: done. 2/2 runs")
-    assert "chi against erm, mean chrF++" in said
-    content = json.loads((folder / "runs" / "comparison.json").read_text())
+        run = uninterrupted.run(strategy)
+        assert [event["reason"] for event in events(run.folder, "done")] == ["updates"]
+        assert (run.folder / "scores.json").exists()
+        assert (run.folder / OUTPUT).stat().st_size > 0
+    content = json.loads((uninterrupted.folder / "runs" / "comparison.json").read_text())
     assert [row["name"] for row in content["rows"]] == ["erm", "chi"]
-    assert (folder / "runs" / "comparison.md").exists()
 
 
 @pytest.mark.slow
-def test_a_second_start_only_compares(uninterrupted, tmp_path):
-    folder, _ = uninterrupted
-    logs = {file: file.read_bytes() for file in folder.rglob("log.jsonl")}
-    said = finish("compare", folder / "grid.yaml", "--format", "json", output=tmp_path / "said")
-    assert "runs are done" not in said
-    assert {file: file.read_bytes() for file in folder.rglob("log.jsonl")} == logs
+def test_baselines_are_computed_before_they_are_needed(uninterrupted):
+    losses = json.loads((uninterrupted.run("erm").folder / LOSSES).read_text())["losses"]
+    chi = uninterrupted.run("chi")
+    assert events(chi.folder, "config")[0]["reference"]["updates"] == 24
+    first = events(chi.folder, "balance")[0]
+    assert first["baseline"] == pytest.approx(losses)
 
 
-def training(folder: Path, strategy: str, step: int) -> bool:
-    found = events(folder / "runs" / strategy / "seed-1", "step")
+@pytest.mark.slow
+def test_a_second_start_trains_nothing(uninterrupted, tmp_path):
+    before = {file: time for file, time in times(uninterrupted.folder).items() if "comparison" not in file.name}
+    finish("grid", uninterrupted.file, output=tmp_path / "said")
+    after = times(uninterrupted.folder)
+    assert {file: after[file] for file in before} == before
+
+
+@pytest.mark.slow
+def test_runs_at_the_same_time_share_the_cores_and_end_the_same(uninterrupted, grid, tmp_path):
+    grid.write(FLAT | {"flat": {**FLAT["flat"], "train": {"threads": None}}}, seeds=[1, 2])
+    finish("grid", grid.file, "--jobs", "2", output=tmp_path / "said")
+    mine, theirs = scores_of(grid.folder), scores_of(uninterrupted.folder)
+    assert set(map(str, mine)) == {
+        f"runs/{strategy}/seed-{seed}" for strategy in ("erm", "chi", "flat") for seed in (1, 2)
+    }
+    assert {path: mine[path] for path in theirs} == theirs
+    assert grid.run("flat").config().train.threads == max(1, cores() // 2)
+    assert grid.run("erm").config().train.threads == 1  # as the base says
+
+
+# ---------------------------------------------------------------------------------------------- failures
+
+
+def test_a_failed_run_blocks_only_those_that_need_its_losses(grid):
+    failures = run_grid(*grid.load({"erm": DIVERGES}))
+    assert kinds(failures) == {"erm/seed-1": "failed", "chi/seed-1": "blocked"}
+    output = grid.run("erm").folder / OUTPUT
+    assert output.read_text().splitlines()[-1].removeprefix("evenglot: ") in str(failures[0])
+    assert str(output) in str(failures[0])
+    assert not grid.run("chi").folder.exists()
+
+
+@pytest.mark.slow
+def test_the_others_are_trained_and_compared(grid, tmp_path):
+    grid.write({"chi": DIVERGES, **FLAT})
+    with Command("grid", grid.file, output=tmp_path / "said") as command:
+        assert command.wait() == 2
+    assert "Traceback" not in command.said
+    assert error_lines(command.said) == ["chi/seed-1"]
+    content = json.loads((grid.folder / "runs" / "comparison.json").read_text())
+    assert [row["name"] for row in content["rows"]] == ["erm", "flat"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_a_run_that_somebody_ends_is_not_scored_and_resumes_with_the_next_start(grid, tmp_path, number):
+    grid.write({"erm": {"train": {"updates": LONG}}})
+    with Command("grid", grid.file, output=tmp_path / "said") as command:
+        assert wait_until(lambda: training(grid, "erm", 8), lambda: command.runs), command.said
+        (process,) = descendants(command.members[0].pid)
+        os.kill(process, number)
+        assert command.wait() == 2
+    assert error_lines(command.said) == ["erm/seed-1", "chi/seed-1"]
+    assert ("SIGKILL" in command.said) == (number == signal.SIGKILL)
+    assert not (grid.run("erm").folder / "scores.json").exists()
+    finish("grid", grid.file, output=tmp_path / "said")
+    assert events(grid.run("erm").folder, "done")[-1]["step"] == LONG
+    assert (grid.run("chi").folder / "scores.json").exists()
+
+
+# ---------------------------------------------------------------------------------------------- interruptions
+
+
+def training(grid: GridFolder, strategy: str, step: int) -> bool:
+    found = events(grid.run(strategy).folder, "step")
     return bool(found) and found[-1]["step"] >= step
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("strategy", "step"), [("erm", 8), ("erm", 24), ("chi", 12)])
-def test_after_a_power_cut_it_goes_on_and_ends_the_same(uninterrupted, plan, tmp_path, strategy, step):
-    plan()
-    with Command("compare", tmp_path / "grid.yaml", output=tmp_path / "said") as command:
-        assert wait_until(lambda: training(tmp_path, strategy, step), lambda: command.runs), command.said
+def test_after_a_power_cut_it_resumes_and_ends_the_same(uninterrupted, grid, tmp_path, strategy, step):
+    with Command("grid", grid.file, output=tmp_path / "said") as command:
+        assert wait_until(lambda: training(grid, strategy, step), lambda: command.runs), command.said
         kill_all([command.members[0].pid, *descendants(command.members[0].pid)])
         command.wait()
-    finish("compare", tmp_path / "grid.yaml", output=tmp_path / "again")
-    assert same_results(tmp_path, uninterrupted[0])
+    finish("grid", grid.file, output=tmp_path / "said")
+    assert same_results(grid.folder, uninterrupted.folder)
 
 
 @pytest.mark.slow
-def test_after_a_kill_of_the_grid_alone_too(plan, tmp_path):
-    plan(settings("erm", "train: {{updates: 600}}"))
-    with Command("compare", tmp_path / "grid.yaml", output=tmp_path / "said") as command:
-        assert wait_until(lambda: training(tmp_path, "erm", 8), lambda: command.runs), command.said
+def test_a_run_that_outlives_its_grid_keeps_the_lock(grid, tmp_path):
+    """Only the grid is killed: its run is asked to end, and meanwhile no other grid works in the same folder."""
+    grid.write({"erm": {"train": {"updates": LONG}}})
+    with Command("grid", grid.file, output=tmp_path / "said") as command:
+        assert wait_until(lambda: training(grid, "erm", 8), lambda: command.runs), command.said
         orphans = descendants(command.members[0].pid)
         os.kill(command.members[0].pid, signal.SIGKILL)
         command.wait()
     try:
-        with Command("compare", tmp_path / "grid.yaml", output=tmp_path / "again") as command:
-            code = command.wait()
-        assert code == 0 or "another process is working on this grid" in command.said, command.said
+        with Command("grid", grid.file, output=tmp_path / "said") as command:
+            assert command.wait() in (0, 2), command.said  # 2: the run was still saving
+        assert "Traceback" not in command.said
         assert wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in orphans), lambda: True)
-        finish("compare", tmp_path / "grid.yaml", output=tmp_path / "again")
+        finish("grid", grid.file, output=tmp_path / "said")
     finally:
         kill_all(orphans)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
-def test_asked_to_end_it_lets_runs_save_and_goes_on_later(uninterrupted, plan, tmp_path, number):
-    plan()
-    with Command("compare", tmp_path / "grid.yaml", output=tmp_path / "said") as command:
-        assert wait_until(lambda: training(tmp_path, "erm", 8), lambda: command.runs), command.said
+def test_asked_to_end_it_lets_the_runs_save_and_resumes_later(uninterrupted, grid, tmp_path, number):
+    with Command("grid", grid.file, output=tmp_path / "said") as command:
+        assert wait_until(lambda: training(grid, "erm", 8), lambda: command.runs), command.said
         assert wait_until(lambda: bool(descendants(command.members[0].pid)), lambda: command.runs), command.said
         children = descendants(command.members[0].pid)
         command.signal(number)
         assert command.wait() == 128 + number
-        assert not any(Path(f"/proc/{pid}").exists() for pid in children)
-    run = tmp_path / "runs" / "erm" / "seed-1"
-    if (done := events(run, "done"))[-1]["reason"] == "stopped":  # or it was faster than the signal
-        assert (run / "checkpoints" / f"step-{done[-1]['step']:08d}").exists()
+    assert not any(Path(f"/proc/{pid}").exists() for pid in children)
     assert "Traceback" not in command.said
-    finish("compare", tmp_path / "grid.yaml", output=tmp_path / "again")
-    assert same_results(tmp_path, uninterrupted[0])
+    run = grid.run("erm")
+    if (done := events(run.folder, "done"))[-1]["reason"] == "stopped":  # or it was faster than the signal
+        assert (run.checkpoints / f"step-{done[-1]['step']:08d}").exists()
+    finish("grid", grid.file, output=tmp_path / "said")
+    assert same_results(grid.folder, uninterrupted.folder)
+
+
+# ---------------------------------------------------------------------------------------------- what is repeated
 
 
 @pytest.mark.slow
-def test_two_runs_at_a_time_end_the_same(uninterrupted, plan, tmp_path):
-    plan(GRID.replace("seeds: [1]", "seeds: [1, 2]"))
-    finish("compare", tmp_path / "grid.yaml", "--jobs", "2", output=tmp_path / "said")
-    assert {f"{path}" for path in scores_of(tmp_path)} == {
-        f"runs/{strategy}/seed-{seed}" for strategy in ("erm", "chi") for seed in (1, 2)
-    }
-    mine, theirs = scores_of(tmp_path), scores_of(uninterrupted[0])
-    assert {path: mine[path] for path in theirs} == theirs
+def test_a_longer_run_computes_its_losses_anew(grid):
+    """As long as nobody was trained against them."""
+    assert run_grid(*grid.load({"chi": DIVERGES})) != []
+    shutil.rmtree(grid.run("chi").folder)
+    file = grid.run("erm").folder / LOSSES
+    before = file.read_bytes()
+    assert run_grid(*grid.load({"erm": {"train": {"updates": 30}}})) == []
+    assert file.read_bytes() != before
+    assert events(grid.run("chi").folder, "config")[0]["reference"]["updates"] == 30
+    assert events(grid.run("erm").folder, "resume")[0]["step"] == 24
 
 
 @pytest.mark.slow
-def test_one_failure_does_not_stop_the_others(plan, tmp_path):
-    plan(settings("erm", "train: {{learning_rate: 1e30}}") + "  flat: {{balance: {{strategy: uniform}}}}\n")
-    with Command("compare", tmp_path / "grid.yaml", output=tmp_path / "said") as command:
-        assert command.wait() == 2
-    lines = [line for line in command.said.splitlines() if line.startswith("evenglot: ")]
-    assert lines[0].startswith("evenglot: erm/seed-1: ")
-    assert "finite" in lines[0]
-    assert "output.txt" in lines[0]
-    assert lines[1].startswith("evenglot: chi/seed-1: needs ")
-    assert lines[2] == "evenglot: 2 of 3 runs failed; the others are done"
-    assert "Traceback" not in command.said
-    assert (tmp_path / "runs" / "flat" / "seed-1" / "scores.json").exists()
+def test_a_run_without_checkpoints_is_trained_again_if_a_new_strategy_needs_its_losses(grid):
+    """The losses that another run was trained against stay as they are."""
+    assert run_grid(*grid.load(checkpoints="remove")) == []
+    erm = grid.run("erm")
+    assert not erm.checkpoints.exists()
+    before = times(erm.folder)[erm.folder / LOSSES]
+    new = {"valid": {"balance": {**CHI, "signal": "valid"}}}
+    assert run_grid(*grid.load(new, checkpoints="remove")) == []
+    assert (grid.run("valid").folder / "scores.json").exists()
+    assert (erm.folder / "baseline-valid-token.json").exists()
+    assert times(erm.folder)[erm.folder / LOSSES] == before
+    assert len(events(grid.run("chi").folder, "config")) == 1
 
 
 @pytest.mark.slow
-def test_kept_runs_are_not_run_again(uninterrupted, plan, tmp_path):
+def test_stored_runs_are_not_trained_again(uninterrupted, grid, tmp_path):
     """Also not for their baselines: only what is new is trained."""
-    folder, _ = uninterrupted
-    finish("compare", folder / "grid.yaml", "--keep", tmp_path / "kept", output=tmp_path / "said")
+    run_grid(*uninterrupted.load(), keep_in=tmp_path / "kept")
     shutil.rmtree(tmp_path / "kept" / "chi")
-    plan()
-    finish("compare", tmp_path / "grid.yaml", "--keep", tmp_path / "kept", output=tmp_path / "said")
-    assert not (tmp_path / "runs" / "erm" / "seed-1" / "log.jsonl").exists()
-    assert events(tmp_path / "runs" / "chi" / "seed-1", "done")
-    assert same_results(tmp_path / "kept", folder / "runs")
+    assert run_grid(*grid.load(), keep_in=tmp_path / "kept") == []
+    assert not grid.run("erm").log_file.exists()
+    assert events(grid.run("chi").folder, "done")
+    assert same_results(tmp_path / "kept", uninterrupted.folder / "runs")
     for file in (tmp_path / "kept").rglob("*.*"):
         assert str(tmp_path).encode() not in file.read_bytes()
-        assert str(folder).encode() not in file.read_bytes()
+        assert str(uninterrupted.folder).encode() not in file.read_bytes()
 
 
 @pytest.mark.slow
-def test_a_kept_run_is_trained_again_if_a_new_strategy_needs_losses_that_were_not_kept(uninterrupted, plan, tmp_path):
-    folder, _ = uninterrupted
-    finish("compare", folder / "grid.yaml", "--keep", tmp_path / "kept", output=tmp_path / "said")
-    (tmp_path / "kept" / "erm" / "seed-1" / "baseline-train-token.json").unlink()
+def test_unless_a_new_strategy_needs_losses_that_were_not_stored(uninterrupted, grid, tmp_path):
+    run_grid(*uninterrupted.load(), keep_in=tmp_path / "kept")
+    (tmp_path / "kept" / "erm" / "seed-1" / LOSSES).unlink()
     shutil.rmtree(tmp_path / "kept" / "chi")
-    plan()
-    finish("compare", tmp_path / "grid.yaml", "--keep", tmp_path / "kept", output=tmp_path / "said")
-    assert same_results(tmp_path / "kept", folder / "runs")
-
-
-@pytest.mark.slow
-def test_so_is_one_whose_checkpoints_were_removed(plan, tmp_path):
-    plan(GRID + "checkpoints: remove\n")
-    finish("compare", tmp_path / "grid.yaml", output=tmp_path / "said")
-    losses = (tmp_path / "runs" / "erm" / "seed-1" / "baseline-train-token.json").read_bytes()
-    plan(
-        GRID
-        + "  ear: {{balance: {{strategy: chi-ibr, rho: 0.1, signal: valid, baseline: erm}}}}\ncheckpoints: remove\n"
-    )
-    finish("compare", tmp_path / "grid.yaml", output=tmp_path / "said")
-    assert (tmp_path / "runs" / "ear" / "seed-1" / "scores.json").exists()
-    assert (tmp_path / "runs" / "erm" / "seed-1" / "baseline-train-token.json").read_bytes() == losses
-
-
-@pytest.mark.slow
-def test_failures_are_told_beside_the_comparison_of_the_others(plan, tmp_path):
-    """Also where no reference is named: the run on the data as they are is it."""
-    plan(settings("chi", "train: {{learning_rate: 1e30}}") + "  flat: {{balance: {{strategy: uniform}}}}\n")
-    with Command("compare", tmp_path / "grid.yaml", output=tmp_path / "said") as command:
-        assert command.wait() == 2
-    assert "flat against erm, mean chrF++" in command.said
-    assert "evenglot: chi/seed-1: " in command.said
-
-
-# ---------------------------------------------------------------------------------------------- the command
-
-
-def test_a_mistake_in_the_grid_is_refused_in_a_line(tmp_path):
-    (tmp_path / "grid.yaml").write_text("base: conf.yaml\nstrategis: {}\n")
-    found = CliRunner().invoke(app, ["compare", str(tmp_path / "grid.yaml")])
-    assert isinstance(found.exception, ValueError)
-    assert "grid.yaml:2: strategis: unknown key; did you mean 'strategies'?" in str(found.exception)
-
-
-@pytest.mark.slow
-def test_an_unknown_reference_is_refused_before_anything_runs(plan, tmp_path):
-    _, jobs = plan("base: {conf}\nstrategies: {{erm: {{}}}}\nseeds: [1]\n")
-    said = failure("compare", tmp_path / "grid.yaml", "--reference", "emr", output=tmp_path / "said")
-    assert "emr" in said
-    assert not jobs[0].run.folder.exists()
+    assert run_grid(*grid.load(), keep_in=tmp_path / "kept") == []
+    assert grid.run("erm").log_file.exists()
+    assert same_results(tmp_path / "kept", uninterrupted.folder / "runs")

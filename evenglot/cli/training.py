@@ -1,0 +1,86 @@
+"""Commands that train: demo, train, baseline."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+from rich.console import Console
+
+from evenglot.cli.options import ConfigFile, Device, Overrides, RunFolder
+from evenglot.cli.terminal import outlive_readers, print_file
+
+
+def demo(
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Output folder.")] = Path("demo"),
+    minutes: Annotated[
+        float, typer.Option(metavar="M", min=0.1, help="Approximate time on two cores; sets the number of updates.")
+    ] = 5.0,
+) -> None:
+    """Run the whole pipeline on the embedded corpus.
+
+    Prepares the data, trains two models (ERM, chi-IBR), translates and scores the test sets, and writes a report.
+    """
+    from evenglot.demo import run_demo
+
+    run_demo(out, minutes)
+
+
+def train(
+    config: ConfigFile,
+    out: Annotated[
+        Path | None, typer.Option(metavar="RUN", help="Run folder.", show_default="runs/NAME for NAME.yaml")
+    ] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Continue the run in that folder, or start it if there is none.")
+    ] = False,
+    overrides: Overrides = None,
+) -> None:
+    """Train a model.
+
+    On several processes: torchrun --nproc-per-node 2 -m evenglot train CONFIG
+    """
+    from evenglot.config import load_config
+    from evenglot.training.train import train as train_model
+
+    outlive_readers()
+    folder = out or Path("runs") / config.stem
+    train_model(load_config(config, overrides or (), check_files=False), folder, resume=resume)
+
+
+def baseline(
+    run: RunFolder,
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Output file.", show_default="RUN/baseline.json")
+    ] = None,
+    split: Annotated[Literal["train", "valid"], typer.Option(help="Data set to compute the loss on.")] = "train",
+    per: Annotated[
+        Literal["token", "character"], typer.Option(help="Normalise the loss per token or per character.")
+    ] = "token",
+    device: Device = "auto",
+) -> None:
+    """Compute the mean loss of each direction with a trained model.
+
+    The file can be used as `balance.baseline` of another run.
+    """
+    from evenglot.balance import Signal
+    from evenglot.progress import Bars
+    from evenglot.runs.run import Run
+    from evenglot.tables import table
+    from evenglot.training.parallel import processes
+    from evenglot.training.reference import baseline as compute_baseline
+
+    found = Run(run)
+    file = out or found.own_baseline_file()
+    if not file.parent.is_dir():
+        raise ValueError(f"{file}: the folder {file.parent} does not exist; create it first")
+    settings = found.config().train.model_copy(update={"device": device})
+    with processes(settings) as mine:
+        losses = compute_baseline(found, file, Signal(split, per), mine, Bars())
+        if not mine.is_first:
+            return
+    console = Console()
+    rows = {name: [f"{loss:.4f}"] for name, loss in losses.items()}
+    console.print(table(f"Loss per {per} ({split})", rows, ["loss"]))
+    print_file(console, "Baseline", file)

@@ -1,0 +1,102 @@
+"""Commands that use a trained model: translate, export, serve."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from evenglot.cli.options import Beam, Checkpoint, Device, Engine, RunFolder
+from evenglot.cli.terminal import outlive_readers
+
+
+def translate(
+    run: RunFolder,
+    to: Annotated[
+        str | None, typer.Option(metavar="LANG", help="Target language; needed if the model has several.")
+    ] = None,
+    source: Annotated[
+        str | None, typer.Option("--from", metavar="LANG", help="Source language; needed if the model has several.")
+    ] = None,
+    input_file: Annotated[
+        Path | None, typer.Option("--input", metavar="FILE", help="Input file, plain or .gz.", show_default="stdin")
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Output file, plain or .gz.", show_default="stdout")
+    ] = None,
+    beam: Beam = 5,
+    length_penalty: Annotated[float, typer.Option(metavar="X", help="Divide scores by length ** X.")] = 1.0,
+    max_length: Annotated[int, typer.Option(metavar="N", help="Maximum length of a translation in subwords.")] = 200,
+    max_ratio: Annotated[float | None, typer.Option(metavar="X", help="Maximum length relative to the source.")] = None,
+    n_best: Annotated[int, typer.Option(metavar="N", help="Number of translations per line.")] = 1,
+    form: Annotated[
+        Literal["text", "tsv", "jsonl"],
+        typer.Option("--format", metavar="FORMAT", help="Output format: text, tsv or jsonl; the last two add scores."),
+    ] = "text",
+    engine: Engine = "torch",
+    which: Checkpoint = "best",
+    device: Device = "auto",
+    force: Annotated[bool, typer.Option("--force", help="Allow directions that the model was not trained on.")] = False,
+) -> None:
+    """Translate text, line by line."""
+    from evenglot.inference.engines import SearchOptions
+    from evenglot.inference.lines import translate_lines
+    from evenglot.inference.translate import load
+    from evenglot.progress import Bars
+
+    options = SearchOptions(beam, length_penalty, max_length, max_ratio, n_best)
+    translator = load(run, which=which, device=device, engine=engine)
+    direction = translator.direction(to, source, force=force)
+    translate_lines(translator, direction, options, input_file, output, form, Bars())
+
+
+def export(
+    run: RunFolder,
+    to: Annotated[
+        Literal["huggingface", "ctranslate2"], typer.Option(metavar="FORMAT", help="huggingface or ctranslate2.")
+    ],
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Output folder.")],
+    int8: Annotated[
+        bool, typer.Option("--int8", help="Quantise to 8 bits (ctranslate2 only): smaller and faster.")
+    ] = False,
+) -> None:
+    """Export a model to Hugging Face Transformers or CTranslate2.
+
+    The exported model is first verified against the original on real sentences.
+    """
+    from evenglot.runs.run import Run
+
+    if to == "huggingface":
+        if int8:
+            raise ValueError("--int8: only with --to ctranslate2")
+        from evenglot.export import huggingface
+
+        typer.echo(str(huggingface.export(Run(run), out)))
+    else:
+        from evenglot.export import ctranslate2
+
+        typer.echo(str(ctranslate2.export(Run(run), out, "int8" if int8 else "float32")))
+
+
+def serve(
+    run: RunFolder,
+    port: Annotated[
+        int, typer.Option(metavar="PORT", help="Port to listen on; 0 picks a free one.", min=0, max=65535)
+    ] = 8080,
+    host: Annotated[
+        str,
+        typer.Option(metavar="ADDRESS", help="Address to listen on; the default is reachable from this machine only."),
+    ] = "127.0.0.1",
+    name: Annotated[
+        list[str] | None,
+        typer.Option(metavar="HOST", help="Additional host name to accept, e.g. behind a proxy. Repeatable."),
+    ] = None,
+    engine: Engine = "torch",
+    which: Checkpoint = "best",
+) -> None:
+    """Serve a web page and a JSON API for translation."""
+    from evenglot.serve import serve as serve_model
+
+    outlive_readers()
+    serve_model(run, host=host, port=port, names=tuple(name or ()), engine=engine, which=which)
