@@ -238,7 +238,7 @@ def score(
     from evenglot.progress import Bars
     from evenglot.runs.run import Run
     from evenglot.runs.scores import scores_file
-    from evenglot.scoring.score import score_run
+    from evenglot.scoring.score_run import score_run
     from evenglot.scoring.tables import score_summary, score_table
 
     home = Run(run)
@@ -282,7 +282,8 @@ def compare(
 ) -> None:
     """Strategies side by side, with significance. With a grid file (strategies x seeds), first run what is missing."""
     from evenglot.comparison.compare import compare as compare_results
-    from evenglot.comparison.results import named_runs, read_result
+    from evenglot.comparison.run_names import named_runs
+    from evenglot.comparison.scored_run import read_scored_run
     from evenglot.comparison.tables import show, write_comparison
     from evenglot.runs.run import Run
 
@@ -303,7 +304,7 @@ def compare(
         if jobs != 1 or keep is not None:
             raise ValueError("--jobs, --keep: only for a grid file")
         split = split or "test"
-        results = {None: [read_result(Run(folder), name, split) for name, folder in named_runs(runs)]}
+        results = {None: [read_scored_run(Run(folder), name, split) for name, folder in named_runs(runs)]}
     warnings: list[str] = []
     if failures and reference is not None:  # where that one failed, there is nothing to compare with
         results = {name: found for name, found in results.items() if reference in {each.row for each in found}}
@@ -340,7 +341,7 @@ def report(
 ) -> None:
     """One self-contained HTML page about a run, or about several and their comparison."""
     from evenglot.comparison.compare import comparison_of
-    from evenglot.comparison.results import named_runs
+    from evenglot.comparison.run_names import named_runs
     from evenglot.reporting.page import write_report
     from evenglot.reporting.watch import watch as watch_runs
     from evenglot.runs.run import Run

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from evenglot.balance.balancer import Signal
 from evenglot.comparison.compare import compare
-from evenglot.comparison.results import read_result
+from evenglot.comparison.scored_run import read_scored_run
 from evenglot.comparison.tables import scores_sheet, verdict
 from evenglot.config import Config, load_config
 from evenglot.corpus.prepare import prepare
@@ -27,7 +27,7 @@ from evenglot.reporting.samples import samples
 from evenglot.runs.log import read_log
 from evenglot.runs.run import Run
 from evenglot.runs.scores import read_translations, scores_file
-from evenglot.scoring.score import score_run
+from evenglot.scoring.score_run import score_run
 from evenglot.training.parallel import processes
 from evenglot.training.reference import baseline
 from evenglot.training.train import train
@@ -80,7 +80,7 @@ def run_demo(out: Path, minutes: float = MINUTES, console: Console | None = None
         if not scores_file(run, "test").exists():
             score_run(run, "test", SEARCH, Bars())
     comparison = compare(
-        [read_result(run, run.folder.name, "test") for run in (erm, chi)], "erm", "test", warn=lambda text: None
+        [read_scored_run(run, run.folder.name, "test") for run in (erm, chi)], "erm", "test", warn=lambda text: None
     ).as_json()
     for metric in ("chrf", "bleu"):
         console.print(scores_sheet(comparison, metric).to_rich())

@@ -15,7 +15,7 @@ from evenglot.inference.engines import SearchOptions, TorchEngine
 from evenglot.inference.translate import Translator, usable_device
 from evenglot.runs.log import read_log
 from evenglot.runs.run import Run
-from evenglot.scoring.scores import Scorer
+from evenglot.scoring.scorer import Scorer
 from evenglot.training.model import create_model
 
 LANGUAGES = ("por", "tur", "ces", "slk", "glg")

@@ -13,12 +13,13 @@ from typing import Any
 import numpy as np
 
 from evenglot.comparison.bootstrap import ALPHA, Difference, difference, holm
-from evenglot.comparison.fairness import doubts_about, refuse_different_tests, refuse_twins
-from evenglot.comparison.noise import Contrast, contrast, noisy_rows
-from evenglot.comparison.resampling import ScoredRuns
-from evenglot.comparison.results import Cost, Result, read_result
+from evenglot.comparison.preconditions import refuse_different_tests, refuse_twins
+from evenglot.comparison.resampled_scores import ResampledScores
+from evenglot.comparison.scored_run import Cost, ScoredRun, read_scored_run
+from evenglot.comparison.seed_variance import Contrast, contrast, noisy_rows
+from evenglot.comparison.warnings import doubts_about
 from evenglot.runs.run import Run
-from evenglot.scoring.statistics import METRICS
+from evenglot.scoring.sentence_statistics import METRICS
 from evenglot.scoring.summary import halves, largest_first
 
 Means = tuple[float, float | None]  # over seeds: mean, and standard deviation if there are several
@@ -30,32 +31,32 @@ class Row:
     """One strategy: its runs, which differ in their seed."""
 
     name: str
-    results: tuple[Result, ...]
+    runs: tuple[ScoredRun, ...]
 
     @property
     def seeds(self) -> list[int]:
-        """In the order of the results."""
-        return [result.seed for result in self.results]
+        """In the order of the runs."""
+        return [run.seed for run in self.runs]
 
     def scores(self, metric: str, direction: str) -> list[float]:
         """The score of each run."""
-        return [result.score(metric, direction) for result in self.results]
+        return [run.score(metric, direction) for run in self.runs]
 
     def validation(self, direction: str) -> float | None:
         """Mean loss of a character of the validation set."""
-        losses = [result.validation[direction] for result in self.results if direction in result.validation]
+        losses = [run.validation[direction] for run in self.runs if direction in run.validation]
         return fmean(losses) if losses else None
 
     @property
     def passes(self) -> dict[str, float]:
         """Over each corpus, mean of the runs."""
-        common = set.intersection(*(set(result.passes) for result in self.results))
-        return {name: fmean(r.passes[name] for r in self.results) for name in common}
+        common = set.intersection(*(set(run.passes) for run in self.runs))
+        return {name: fmean(r.passes[name] for r in self.runs) for name in common}
 
     @property
     def cost(self) -> Cost:
         """Mean of the runs."""
-        costs = [asdict(result.cost) for result in self.results]
+        costs = [asdict(run.cost) for run in self.runs]
         return Cost(**{key: fmean(cost[key] for cost in costs) for key in costs[0]})
 
 
@@ -81,14 +82,14 @@ class Comparison:
 
     split: str
     rows: tuple[Row, ...]
-    scored: ScoredRuns
+    resampled: ResampledScores
 
     def against(self, reference: str) -> Comparison:
         """The same runs beside another row."""
         if reference not in (names := [row.name for row in self.rows]):
             raise ValueError(f"--reference {reference}: there is no such row; there are {', '.join(names)}")
         rows = sorted(self.rows, key=lambda row: row.name != reference)
-        return Comparison(self.split, tuple(rows), self.scored)
+        return Comparison(self.split, tuple(rows), self.resampled)
 
     @property
     def reference(self) -> Row:
@@ -98,13 +99,13 @@ class Comparison:
     @cached_property
     def pairs(self) -> dict[str, int]:
         """Training pairs of the directions that all runs have, largest first."""
-        pairs = self.reference.results[0].pairs
-        return {name: pairs[name] for name in largest_first({name: pairs[name] for name in self.scored.directions})}
+        pairs = self.reference.runs[0].pairs
+        return {name: pairs[name] for name in largest_first({name: pairs[name] for name in self.resampled.directions})}
 
     @property
     def metrics(self) -> list[str]:
         """Those that can be compared."""
-        return self.scored.metrics
+        return self.resampled.metrics
 
     @cached_property
     def low_resource(self) -> list[str]:
@@ -150,21 +151,21 @@ class Comparison:
     @cached_property
     def noisy(self) -> list[str]:
         """Rows whose runs differ more from seed to seed than those of the others, in all directions and metrics."""
-        return sorted(noisy_rows(self.scored.labels, np.concatenate(list(self.scored.observed.values())).T))
+        return sorted(noisy_rows(self.resampled.labels, np.concatenate(list(self.resampled.observed.values())).T))
 
     def peers(self, row: Row) -> list[int]:
         """The runs that tell how noisy training is: all but those of noisy rows; of a noisy row, its own only."""
         pair = {row.name, self.reference.name}
         alone = not pair.isdisjoint(self.noisy)
         return [
-            i for i, (name, _) in enumerate(self.scored.labels) if name in pair or not (alone or name in self.noisy)
+            i for i, (name, _) in enumerate(self.resampled.labels) if name in pair or not (alone or name in self.noisy)
         ]
 
     @cached_property
     def contrasts(self) -> dict[str, Contrast]:
         """Of every other row and the reference, among their peers."""
         return {
-            row.name: contrast([self.scored.labels[run] for run in self.peers(row)], row.name, self.reference.name)
+            row.name: contrast([self.resampled.labels[run] for run in self.peers(row)], row.name, self.reference.name)
             for row in self.rows[1:]
         }
 
@@ -192,14 +193,14 @@ class Comparison:
 
     def _difference(self, row: Row, metric: str, members: Mapping[str, Sequence[str]]) -> Difference:
         """Of means over directions, which are given for each row."""
-        wanted = [name for name in self.scored.directions if any(name in names for names in members.values())]
-        places = np.array([[self.scored.directions.index(name)] for name in wanted])
+        wanted = [name for name in self.resampled.directions if any(name in names for names in members.values())]
+        places = np.array([[self.resampled.directions.index(name)] for name in wanted])
         peers = self.peers(row)
-        chosen = np.array([[name in members[self.scored.labels[run][0]] for run in peers] for name in wanted])
+        chosen = np.array([[name in members[self.resampled.labels[run][0]] for run in peers] for name in wanted])
         shares = chosen / chosen.sum(axis=0)
         observed, sampled = (
             np.where(chosen, scores[metric][..., places, peers] * shares, 0.0).sum(axis=-2)
-            for scores in (self.scored.observed, self.scored.sampled)
+            for scores in (self.resampled.observed, self.resampled.sampled)
         )
         return difference(self.contrasts[row.name], observed, sampled)
 
@@ -209,10 +210,10 @@ class Comparison:
         return {
             "split": self.split,
             "reference": self.reference.name,
-            "samples": self.scored.samples,
+            "samples": self.resampled.samples,
             "worst_by": "validation" if self.validated else "test",
             "doubts": self.doubts,
-            "signature": self.reference.results[0].signature,
+            "signature": self.reference.runs[0].signature,
             "metrics": {
                 name: {"label": METRICS[name].label}
                 | {key: getattr(METRICS[name], key) for key in ("higher_is_better", "digits")}
@@ -223,14 +224,14 @@ class Comparison:
         }
 
     def _row_json(self, row: Row) -> dict[str, Any]:
-        tau = row.results[0].tau
+        tau = row.runs[0].tau
         return {
             "name": row.name,
-            "strategy": row.results[0].strategy,
+            "strategy": row.runs[0].strategy,
             "tau": "inf" if tau == math.inf else tau,
             "seeds": row.seeds,
             "freedom": None if row is self.reference else self.contrasts[row.name].freedom,
-            "runs": [_from_here(result.folder) for result in row.results],
+            "runs": [_from_here(run.folder) for run in row.runs],
             "passes": {name: row.passes[name] for name in self.pairs},
             "cost": asdict(row.cost),
             "validation": {name: row.validation(name) for name in self.pairs},
@@ -268,25 +269,25 @@ def _findings_json(found: Findings) -> dict[str, Any]:
     }
 
 
-def compare(results: Sequence[Result], reference: str | None, split: str, warn: Callable[[str], object]) -> Comparison:
+def compare(runs: Sequence[ScoredRun], reference: str | None, split: str, warn: Callable[[str], object]) -> Comparison:
     """Put runs side by side. The reference is the named row, or else the first on the data as they are, or the first.
 
     ValueError if they were not scored on the same sentences.
     """
-    by_row: dict[str, list[Result]] = {}
-    for result in results:
-        by_row.setdefault(result.row, []).append(result)
+    by_row: dict[str, list[ScoredRun]] = {}
+    for run in runs:
+        by_row.setdefault(run.row, []).append(run)
     if not by_row:
         raise ValueError("there is nothing to compare")
     chosen = reference or next((n for n, each in by_row.items() if each[0].tau == 1), next(iter(by_row)))
-    refuse_different_tests(results)
-    refuse_twins(results)
+    refuse_different_tests(runs)
+    refuse_twins(runs)
     for name, each in by_row.items():
-        if len({(result.strategy, result.tau) for result in each}) > 1:
-            strategies = ", ".join(sorted({result.strategy for result in each}))
+        if len({(run.strategy, run.tau) for run in each}) > 1:
+            strategies = ", ".join(sorted({run.strategy for run in each}))
             raise ValueError(f"{name}: runs of different strategies ({strategies}); give them names: NAME=RUN")
     rows = tuple(Row(name, tuple(sorted(each, key=lambda r: r.seed))) for name, each in by_row.items())
-    comparison = Comparison(split, rows, ScoredRuns(tuple(results))).against(chosen)
+    comparison = Comparison(split, rows, ResampledScores(tuple(runs))).against(chosen)
     if not comparison.pairs:
         raise ValueError("these runs have no direction in common")
     if not comparison.metrics:
@@ -305,8 +306,8 @@ def comparison_of(
     if reference is not None and reference not in (names := [name for name, _ in named]):
         raise ValueError(f"--reference {reference}: there is no such row; there are {', '.join(dict.fromkeys(names))}")
     try:
-        results = [read_result(run, name, "test") for name, run in named]
-        return compare(results, reference, "test", warn).as_json()
+        runs = [read_scored_run(run, name, "test") for name, run in named]
+        return compare(runs, reference, "test", warn).as_json()
     except ValueError as error:
         warn(f"without a comparison: {error}")
         return None

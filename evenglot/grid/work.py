@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import IO
 
 from evenglot.balance.balancer import Signal
-from evenglot.comparison.results import Result, read_result
+from evenglot.comparison.scored_run import ScoredRun, read_scored_run
 from evenglot.corpus.prepare import prepare
 from evenglot.files import lock, remove_folder
 from evenglot.grid.display import GridDisplay
@@ -266,14 +266,14 @@ def run_grid(grid: Grid, jobs: Sequence[Job], *, at_once: int = 1, keep_in: Path
         return workers.failures
 
 
-def grid_results(grid: Grid, jobs: Sequence[Job], keep_in: Path | None = None) -> dict[str | None, list[Result]]:
+def grid_results(grid: Grid, jobs: Sequence[Job], keep_in: Path | None = None) -> dict[str | None, list[ScoredRun]]:
     """The results of all runs that are scored, by set of directions; of runs that are kept, from there."""
-    found: dict[str | None, list[Result]] = {}
+    found: dict[str | None, list[ScoredRun]] = {}
     for job in jobs:
         there = None if keep_in is None else Run(keep_in / job.name)
         run = there if there is not None and scored_with(there, grid.split) is not None else job.run
         if scored_with(run, grid.split) is not None:
-            found.setdefault(job.direction, []).append(read_result(run, job.strategy, grid.split))
+            found.setdefault(job.direction, []).append(read_scored_run(run, job.strategy, grid.split))
     return found
 
 

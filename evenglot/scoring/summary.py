@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
-from evenglot.scoring.scores import Scored
+from evenglot.scoring.scorer import DirectionScores
 
 
-def summary(scored: Mapping[str, Scored], pairs: Mapping[str, int]) -> dict[str, Any]:
+def summary(scored: Mapping[str, DirectionScores], pairs: Mapping[str, int]) -> dict[str, Any]:
     """Unweighted mean, the worst direction by chrF++, and the means of the smaller and of the larger corpora."""
     worst = min(scored, key=lambda name: scored[name].chrf)
     larger, smaller = halves({name: pairs.get(name, 0) for name in scored})
@@ -35,5 +35,5 @@ def largest_first(pairs: Mapping[str, int]) -> list[str]:
     return sorted(pairs, key=lambda name: (-pairs[name], name))
 
 
-def _means(scored: Mapping[str, Scored], names: Sequence[str]) -> dict[str, float]:
+def _means(scored: Mapping[str, DirectionScores], names: Sequence[str]) -> dict[str, float]:
     return {key: fmean(getattr(scored[name], key) for name in names) for key in ("bleu", "chrf")}

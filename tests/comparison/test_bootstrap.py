@@ -23,9 +23,9 @@ from evenglot.comparison.bootstrap import (
     samples_for,
     sentences_of,
 )
-from evenglot.comparison.noise import contrast
-from evenglot.scoring.scores import Scorer
-from evenglot.scoring.statistics import METRICS, Metric
+from evenglot.comparison.seed_variance import contrast
+from evenglot.scoring.scorer import Scorer
+from evenglot.scoring.sentence_statistics import METRICS, Metric
 
 SENTENCES, SAMPLES = 40, 300
 SACREBLEU = {"bleu": BLEU(), "chrf": CHRF(word_order=2)}

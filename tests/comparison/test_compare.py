@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from evenglot.comparison.compare import Comparison, compare
-from evenglot.comparison.results import Cost, Result
-from evenglot.scoring.statistics import METRICS, Statistics
+from evenglot.comparison.scored_run import Cost, ScoredRun
+from evenglot.scoring.sentence_statistics import METRICS, SentenceStatistics
 
 SENTENCES = 60
 PAIRS = {"aa-en": 1000, "bb-en": 300, "cc-en": 20}
@@ -28,7 +28,7 @@ def counts_of(quality: float, direction: str, seed: int) -> dict:
 
 def result(
     row: str, quality: dict[str, float] | float = 0.5, *, seed=1, pairs=PAIRS, without=(), **changes: object
-) -> Result:
+) -> ScoredRun:
     """A scored run, made up; `without`: metrics it lacks."""
     by_direction = quality if isinstance(quality, dict) else dict.fromkeys(pairs, quality)
     counts = {
@@ -44,16 +44,16 @@ def result(
         "pairs": dict(pairs),
         "passes": dict.fromkeys(pairs, 2.0),
         "validation": {name: 2 - q for name, q in by_direction.items()},
-        "statistics": Statistics(counts, {name: f"references of {name}" for name in by_direction}),
+        "statistics": SentenceStatistics(counts, {name: f"references of {name}" for name in by_direction}),
         "signature": {"bleu": "b", "chrf": "c"},
         "made": {"beam": 5, "which": "best"},
         "behind": False,
         "cost": Cost(100, 1e6, 60.0),
     }
-    return Result(**{**given, **changes})
+    return ScoredRun(**{**given, **changes})
 
 
-def compared(*results: Result, reference: str | None = None) -> tuple[Comparison, list[str]]:
+def compared(*results: ScoredRun, reference: str | None = None) -> tuple[Comparison, list[str]]:
     warnings: list[str] = []
     return compare(results, reference, "test", warnings.append), warnings
 
@@ -232,7 +232,7 @@ def test_nothing_cannot_be_compared():
 def test_different_test_sentences_are_refused():
     other = result("chi")
     references = {**other.statistics.references, "bb-en": "something else"}
-    other = result("chi", statistics=Statistics(other.statistics.counts, references))
+    other = result("chi", statistics=SentenceStatistics(other.statistics.counts, references))
     with pytest.raises(ValueError, match="bb-en: runs/erm/seed-1 and runs/chi/seed-1 were scored on different sent"):
         compared(result("erm"), other)
 
@@ -337,7 +337,7 @@ def test_the_same_run_twice_in_a_row_is_refused():
 
 def test_one_test_sentence_is_mentioned():
     short = {name: {"chrf": counts_of(0.5, name, 1)["chrf"][: 1 if name == "cc-en" else 60]} for name in PAIRS}
-    statistics = Statistics(short, {name: f"references of {name}" for name in PAIRS})
+    statistics = SentenceStatistics(short, {name: f"references of {name}" for name in PAIRS})
     _, warnings = compared(result("erm", statistics=statistics), result("chi", statistics=statistics))
     assert "cc-en: one test sentence, which tells nothing of others" in warnings
 

@@ -9,10 +9,10 @@ from typer.testing import CliRunner
 
 from evenglot.cli import app
 from evenglot.comparison.compare import compare
-from evenglot.comparison.results import Cost
+from evenglot.comparison.scored_run import Cost
 from evenglot.comparison.tables import sheets, show, to_json, to_latex, to_markdown, verdict, write_comparison
 from tests.comparison.test_compare import MIXED, result
-from tests.comparison.test_results import write_run
+from tests.comparison.test_scored_run import write_run
 from tests.test_tables import cells_of, structure
 
 FORMS = ("text", "markdown", "latex", "json")

@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from evenglot.cli import app
-from evenglot.comparison.results import read_result
+from evenglot.comparison.scored_run import read_scored_run
 from evenglot.files import without_paths
 from evenglot.grid.keep import keep, kept, restore_baselines
 from evenglot.grid.plan import load_grid
 from evenglot.grid.work import grid_results, run_grid
 from evenglot.runs.log import Log
 from evenglot.runs.run import Run, RunError
-from evenglot.scoring.statistics import Statistics
+from evenglot.scoring.sentence_statistics import SentenceStatistics
 from tests.tasks import CONFIG
 
 GRID = """\
@@ -45,7 +45,7 @@ def finish(job) -> None:
     log.write("done", 24, reason="updates", tokens=100, seconds=1.0)
     log.close()
     counts = {name: {"loss": np.ones((4, 2))} for name in names}
-    Statistics(counts, dict.fromkeys(names, "r")).save(run.folder / "statistics.npz")
+    SentenceStatistics(counts, dict.fromkeys(names, "r")).save(run.folder / "statistics.npz")
     (run.folder / "scores.json").write_text(json.dumps({"signature": {}}))
 
 
@@ -96,7 +96,8 @@ def test_a_kept_run_gives_the_same_result(plan, tmp_path):
     grid, jobs = plan()
     keep_all(jobs, grid, tmp_path / "kept")
     here, there = (
-        read_result(Run(folder), "erm", "test") for folder in (jobs[0].run.folder, tmp_path / "kept" / "erm" / "seed-1")
+        read_scored_run(Run(folder), "erm", "test")
+        for folder in (jobs[0].run.folder, tmp_path / "kept" / "erm" / "seed-1")
     )
     for key in ("seed", "strategy", "tau", "pairs", "passes", "cost", "signature"):
         assert getattr(here, key) == getattr(there, key)

@@ -31,8 +31,8 @@ from evenglot.grid.work import (
 from evenglot.inference.engines import SearchOptions
 from evenglot.progress import Bars
 from evenglot.runs.run import RunError
-from evenglot.scoring.score import score_run
-from evenglot.scoring.statistics import Statistics
+from evenglot.scoring.score_run import score_run
+from evenglot.scoring.sentence_statistics import SentenceStatistics
 from evenglot.training.parallel import Processes
 from evenglot.training.reference import baseline
 from evenglot.training.train import train
@@ -354,7 +354,7 @@ def statistics_of(folder: Path) -> dict:
     return {
         (file.parent.relative_to(folder), name, metric): counts
         for file in folder.rglob("statistics.npz")
-        for name, by_metric in Statistics.load(file).counts.items()
+        for name, by_metric in SentenceStatistics.load(file).counts.items()
         for metric, counts in by_metric.items()
     }
 

@@ -11,8 +11,8 @@ import pytest
 from evenglot.corpus.prepared import open_prepared
 from evenglot.inference.lines import _lines
 from evenglot.runs.run import Run, RunError
-from evenglot.scoring.score import comet_score, score_split
-from evenglot.scoring.statistics import Statistics
+from evenglot.scoring.score_run import comet_score, score_split
+from evenglot.scoring.sentence_statistics import SentenceStatistics
 from tests.inference.test_translate import SENTENCES, foreign
 
 PROGRAM = str(Path(sys.executable).with_name("evenglot"))
@@ -122,7 +122,7 @@ def test_score_translates_and_scores_every_direction(run):
     assert again["macro"] == scores["macro"]
     assert scores["directions"]["aa-en"].pop("loss_per_character") > 0
     assert again["directions"]["aa-en"] == scores["directions"]["aa-en"]
-    assert statistics.references == Statistics.load(run / "statistics.npz").references
+    assert statistics.references == SentenceStatistics.load(run / "statistics.npz").references
     assert "Worst direction" in done.stdout
 
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from evenglot.reporting.watch import listen
 from evenglot.runs.run import Run
-from evenglot.scoring.statistics import Statistics
+from evenglot.scoring.sentence_statistics import SentenceStatistics
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
@@ -102,7 +102,7 @@ def write_statistics(run: Run, level: float = 1.0, references: str = "these") ->
     names = list(json.loads(run.log_file.read_text().splitlines()[0])["directions"])
     random = np.random.default_rng(5)
     counts = {name: {"loss": np.stack([random.normal(30 * level, 1, 40), np.full(40, 30.0)], axis=1)} for name in names}
-    Statistics(counts, dict.fromkeys(names, references)).save(run.folder / "statistics.npz")
+    SentenceStatistics(counts, dict.fromkeys(names, references)).save(run.folder / "statistics.npz")
 
 
 def comparison(directions: int = 8, strategies: int = 6) -> dict:

@@ -24,8 +24,8 @@ from evenglot.runs.checkpoint import load_model
 from evenglot.runs.run import Run, RunError
 from evenglot.runs.scores import read_lines, scores_file, statistics_file, translation_file
 from evenglot.scoring.comet import comet_score
-from evenglot.scoring.scores import Scorer
-from evenglot.scoring.statistics import METRICS, Counts, Statistics, references_digest
+from evenglot.scoring.scorer import Scorer
+from evenglot.scoring.sentence_statistics import METRICS, Counts, SentenceStatistics, references_digest
 from evenglot.scoring.summary import summary
 from evenglot.sequences import ParallelSequences
 from evenglot.symbols import PAD
@@ -77,7 +77,7 @@ def too_long(model: Transformer, corpus: ParallelSequences) -> NDArray[np.bool_]
 
 def score_split(
     store: Store, split: str, folder: Path, *, tokenize: str = "13a", comet: str | None = None
-) -> tuple[dict[str, Any], Statistics]:
+) -> tuple[dict[str, Any], SentenceStatistics]:
     """Scores of the translations in a folder, as scores.json has them, and what each sentence adds to them."""
     scorer, scored, extra, references = Scorer(tokenize), {}, {}, {}
     for direction in _directions(store, split):
@@ -97,7 +97,7 @@ def score_split(
         "directions": {name: {**each.as_json(), **extra.get(name, {})} for name, each in scored.items()},
         **summary(scored, store.sizes),
     }
-    return scores, Statistics({name: each.counts for name, each in scored.items()}, references)
+    return scores, SentenceStatistics({name: each.counts for name, each in scored.items()}, references)
 
 
 def score_run(
@@ -146,7 +146,7 @@ def score_run(
         name: {**counts, **({"loss": losses[name]} if name in losses else {})}
         for name, counts in statistics.counts.items()
     }
-    Statistics(with_losses, statistics.references).save(statistics_file(run, split))
+    SentenceStatistics(with_losses, statistics.references).save(statistics_file(run, split))
     write_json(scores_file(run, split), scores)  # last: whoever finds scores finds the rest
     return scores, store
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from evenglot.scoring.languages import CODES, _identifier, off_target_rate
-from evenglot.scoring.scores import Scored, Scorer
+from evenglot.scoring.off_target import CODES, _identifier, off_target_rate
+from evenglot.scoring.scorer import DirectionScores, Scorer
 from evenglot.scoring.summary import summary
 
 HYPOTHESES = ["the cat sat on the mat", "hello there , world !", "", "a translation that is quite wrong"]
@@ -53,7 +53,11 @@ def test_lines_must_match():
 
 
 def test_a_summary_has_the_mean_the_worst_and_both_halves():
-    scored = {"a-en": Scored(10, 30, 5), "b-en": Scored(20, 20, 5), "c-en": Scored(60, 70, 5)}
+    scored = {
+        "a-en": DirectionScores(10, 30, 5),
+        "b-en": DirectionScores(20, 20, 5),
+        "c-en": DirectionScores(60, 70, 5),
+    }
     found = summary(scored, {"a-en": 5, "b-en": 500, "c-en": 50})
     assert found["macro"] == {"bleu": 30, "chrf": 40}
     assert found["worst"] == {"direction": "b-en", "bleu": 20, "chrf": 20}

@@ -2,37 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from pathlib import Path
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from evenglot.comparison.results import Result
-from evenglot.scoring.statistics import METRICS
+from evenglot.scoring.sentence_statistics import METRICS
 
 if TYPE_CHECKING:
     from evenglot.comparison.compare import Comparison
-
-
-def refuse_different_tests(results: Sequence[Result]) -> None:
-    """Runs that were scored on different sentences cannot be compared sentence by sentence."""
-    seen: dict[str, tuple[str, Result]] = {}
-    for result in results:
-        for name, found in result.statistics.references.items():
-            before, first = seen.setdefault(name, (found, result))
-            if found != before:
-                raise ValueError(
-                    f"{name}: {first.folder} and {result.folder} were scored on different sentences; score both on one "
-                    "test set"
-                )
-
-
-def refuse_twins(results: Sequence[Result]) -> None:
-    """A run that is given twice would be taken for two runs that agree: for training without noise."""
-    seen: set[tuple[str, Path]] = set()
-    for result in results:
-        if (result.row, result.folder.resolve()) in seen:
-            raise ValueError(f"{result.folder}: given twice; once is enough")
-        seen.add((result.row, result.folder.resolve()))
 
 
 def doubts_about(comparison: Comparison) -> Iterator[str]:
@@ -55,21 +31,21 @@ def doubts_about(comparison: Comparison) -> Iterator[str]:
 
 
 def _about_scores(comparison: Comparison) -> Iterator[str]:
-    results = comparison.scored.results
+    runs = comparison.resampled.runs
     for metric in METRICS:
-        if len(signatures := {result.signature.get(metric) for result in results}) > 1:
+        if len(signatures := {run.signature.get(metric) for run in runs}) > 1:
             yield (
                 f"{METRICS[metric].label} left out: made in different ways ({', '.join(sorted(map(str, signatures)))})"
             )
-    if len({tuple(sorted((k, v) for k, v in r.made.items() if k != "step")) for r in results}) > 1:
+    if len({tuple(sorted((k, v) for k, v in r.made.items() if k != "step")) for r in runs}) > 1:
         yield "the translations were not all made in the same way (beam, engine, checkpoint); see `made` in scores.json"
-    for result in results:
-        if result.behind:
-            yield f"{result.folder}: was trained further since it was scored; run `evenglot score` again"
-    other = {n for n, pairs in comparison.pairs.items() if any(r.pairs.get(n) != pairs for r in results)}
+    for run in runs:
+        if run.behind:
+            yield f"{run.folder}: was trained further since it was scored; run `evenglot score` again"
+    other = {n for n, pairs in comparison.pairs.items() if any(r.pairs.get(n) != pairs for r in runs)}
     if other:
         yield f"not all runs were trained on as many pairs of {', '.join(sorted(other))}"
-    if single := [name for name, lines in comparison.scored.lines.items() if lines == 1]:
+    if single := [name for name, lines in comparison.resampled.lines.items() if lines == 1]:
         yield f"{', '.join(single)}: one test sentence, which tells nothing of others"
     if not comparison.validated:
         yield "no validation losses: the worst direction is chosen on the test set, so it looks worse than it is"

@@ -76,7 +76,7 @@ def references_digest(references: Sequence[str]) -> str:
 
 
 @dataclass(frozen=True, eq=False)
-class Statistics:
+class SentenceStatistics:
     """Counts by direction and metric, and the digest of each direction's references."""
 
     counts: Mapping[str, Mapping[str, Counts]]
@@ -92,7 +92,7 @@ class Statistics:
             np.savez_compressed(out, allow_pickle=False, **arrays)
 
     @staticmethod
-    def load(file: Path) -> Statistics:
+    def load(file: Path) -> SentenceStatistics:
         """Read what `save` wrote; ValueError if it is something else."""
         counts: dict[str, dict[str, Counts]] = {}
         references: dict[str, str] = {}
@@ -109,7 +109,7 @@ class Statistics:
                 raise ValueError("not the counts of scored directions")
         except (*DAMAGED, AttributeError) as error:  # a single array has no `files`
             raise ValueError(f"{file}: cannot be read; run `evenglot score` again") from error
-        return Statistics(counts, references)
+        return SentenceStatistics(counts, references)
 
 
 def _compact(values: Counts) -> Counts:

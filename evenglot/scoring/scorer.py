@@ -10,12 +10,12 @@ import numpy as np
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 
-from evenglot.scoring.languages import off_target_rate
-from evenglot.scoring.statistics import METRICS, Counts
+from evenglot.scoring.off_target import off_target_rate
+from evenglot.scoring.sentence_statistics import METRICS, Counts
 
 
 @dataclass(frozen=True)
-class Scored:
+class DirectionScores:
     """A direction: `chrf` is chrF++; `off_target` the share of translations in another language, if known.
 
     Of short sentences the guess is often wrong; `off_target_references` is the share of references that it gets wrong.
@@ -45,7 +45,9 @@ class Scorer:
             raise ValueError(f"tokenize: expected one of sacreBLEU's, {known}, got {tokenize!r}")
         self._bleu, self._chrf = BLEU(tokenize=tokenize), CHRF(word_order=2)
 
-    def score(self, hypotheses: Sequence[str], references: Sequence[str], language: str | None = None) -> Scored:
+    def score(
+        self, hypotheses: Sequence[str], references: Sequence[str], language: str | None = None
+    ) -> DirectionScores:
         """Score one direction; with a target `language`, look for translations in other languages as well."""
         if len(hypotheses) != len(references):
             raise ValueError(f"{len(hypotheses)} translations, but {len(references)} references")
@@ -56,7 +58,7 @@ class Scorer:
             for name, metric in {"bleu": self._bleu, "chrf": self._chrf}.items()
         }
         totals = {name: float(METRICS[name].score(values.sum(axis=0, dtype=float))) for name, values in counts.items()}
-        return Scored(
+        return DirectionScores(
             **totals,
             lines=len(references),
             off_target=None if language is None else off_target_rate(hypotheses, language),
