@@ -233,7 +233,7 @@ def score(
     comet: Annotated[str | None, typer.Option(metavar="COMMAND", help="`comet-score` of another environment.")] = None,
     device: Annotated[Literal["auto", "cpu", "cuda"], typer.Option(help="What to compute on.")] = "auto",
 ) -> None:
-    """Translate and score a held-out set of every direction: BLEU and chrF++."""
+    """Translate a held-out set of every direction and score it: BLEU, chrF++, TER and the loss."""
     from evenglot.inference.engines import SearchOptions
     from evenglot.progress import Bars
     from evenglot.runs.run import Run

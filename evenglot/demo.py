@@ -82,7 +82,7 @@ def run_demo(out: Path, minutes: float = MINUTES, console: Console | None = None
     comparison = compare(
         [read_scored_run(run, run.folder.name, "test") for run in (erm, chi)], "erm", "test", warn=lambda text: None
     ).as_json()
-    for metric in ("chrf", "bleu"):
+    for metric in _text_metrics(comparison):
         console.print(scores_sheet(comparison, metric).to_rich())
     _conclude(console, comparison)
     console.print(*_translations([erm, chi]), sep="\n")
@@ -123,7 +123,7 @@ def _train(config: Config, run: Run) -> None:
 
 def _conclude(console: Console, comparison: Mapping[str, Any]) -> None:
     """What the numbers show, whoever wins."""
-    for metric in ("chrf", "bleu"):
+    for metric in _text_metrics(comparison):
         for line in verdict(comparison, metric):
             console.print(line, highlight=False, markup=False)
     _say(
@@ -133,6 +133,12 @@ def _conclude(console: Console, comparison: Mapping[str, Any]) -> None:
         `evenglot compare` takes several seeds, and docs/choosing.md says which strategy to begin with.
     """,
     )
+
+
+def _text_metrics(comparison: Mapping[str, Any]) -> list[str]:
+    """Those computed from text, the primary one first."""
+    found = [key for key, about in comparison["metrics"].items() if about["from_text"]]
+    return sorted(found, key=lambda key: key != comparison["primary"])
 
 
 def _translations(runs: Sequence[Run]) -> list[Text]:

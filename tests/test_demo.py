@@ -40,7 +40,7 @@ def untrained_chrf(run: Run) -> dict[str, float]:
     for name in store.directions:
         best = translator.stream(store.text(name, "test", "source"), parse(name), SearchOptions(beam=1, max_length=40))
         texts = [each[0].text for each in best]
-        found[name] = Scorer().score(texts, store.text(name, "test", "target")).chrf
+        found[name] = Scorer().score(texts, store.text(name, "test", "target")).scores["chrf"]
     return found
 
 

@@ -20,7 +20,7 @@ from zlib import crc32
 import numpy as np
 
 from evenglot.comparison.seed_variance import Contrast
-from evenglot.scoring.sentence_statistics import Counts, Metric, Numbers
+from evenglot.scoring.metrics import Counts, Metric, Numbers
 
 SEED = 12345  # sacreBLEU's
 ALPHA = 0.05

@@ -19,7 +19,7 @@ from evenglot.comparison.scored_run import Cost, ScoredRun, read_scored_run
 from evenglot.comparison.seed_variance import Contrast, contrast, noisy_rows
 from evenglot.comparison.warnings import doubts_about
 from evenglot.runs.run import Run
-from evenglot.scoring.sentence_statistics import METRICS
+from evenglot.scoring.metrics import METRICS, primary_of
 from evenglot.scoring.summary import halves, largest_first
 
 Means = tuple[float, float | None]  # over seeds: mean, and standard deviation if there are several
@@ -129,8 +129,7 @@ class Comparison:
         """
         if self.validated:
             return max(self.validated, key=lambda name: row.validation(name) or 0.0)
-        sign = 1 if METRICS[metric].higher_is_better else -1
-        return min(self.pairs, key=lambda name: sign * fmean(row.scores(metric, name)))
+        return min(self.pairs, key=lambda name: METRICS[metric].sign * fmean(row.scores(metric, name)))
 
     def members(self, row: Row, metric: str, group: str) -> list[str]:
         """The directions whose mean a group is."""
@@ -180,8 +179,7 @@ class Comparison:
             name: self._difference(row, metric, {each.name: [name] for each in self.rows}) for name in self.pairs
         }
         corrected = holm({name: each.p for name, each in directions.items()})
-        better = 1 if METRICS[metric].higher_is_better else -1
-        significant = {n: better * directions[n].difference for n in directions if corrected[n] < ALPHA}
+        significant = {n: METRICS[metric].sign * directions[n].difference for n in directions if corrected[n] < ALPHA}
         members = {group: {row.name: self.members(row, metric, group) for row in self.rows} for group in GROUPS}
         return Findings(
             directions,
@@ -214,11 +212,8 @@ class Comparison:
             "worst_by": "validation" if self.validated else "test",
             "doubts": self.doubts,
             "signature": self.reference.runs[0].signature,
-            "metrics": {
-                name: {"label": METRICS[name].label}
-                | {key: getattr(METRICS[name], key) for key in ("higher_is_better", "digits")}
-                for name in self.metrics
-            },
+            "metrics": {name: METRICS[name].as_json() for name in self.metrics},
+            "primary": primary_of(self.metrics),
             "directions": {n: {"pairs": pairs, "resource": resource.get(n)} for n, pairs in self.pairs.items()},
             "rows": [self._row_json(row) for row in self.rows],
         }

@@ -10,7 +10,7 @@ import numpy as np
 from evenglot.comparison.bootstrap import sampled_scores, samples_for, sentences_of
 from evenglot.comparison.scored_run import ScoredRun
 from evenglot.comparison.seed_variance import Label
-from evenglot.scoring.sentence_statistics import METRICS, Numbers
+from evenglot.scoring.metrics import METRICS, Numbers
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,7 +13,8 @@ from evenglot.runs.log import Event, read_log
 from evenglot.runs.run import Run, RunError
 from evenglot.runs.scores import scored_with, scores_file, statistics_file
 from evenglot.runs.standings import Standings, best_validation
-from evenglot.scoring.sentence_statistics import METRICS, SentenceStatistics
+from evenglot.scoring.metrics import METRICS
+from evenglot.scoring.sentence_statistics import SentenceStatistics
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,7 @@ class ScoredRun:
 
     def score(self, metric: str, direction: str) -> float:
         """On the whole test set."""
-        return float(METRICS[metric].score(self.statistics.counts[direction][metric].sum(axis=0, dtype=float)))
+        return METRICS[metric].total(self.statistics.counts[direction][metric])
 
 
 def read_scored_run(run: Run, row: str, split: str) -> ScoredRun:

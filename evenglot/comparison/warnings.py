@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from evenglot.scoring.sentence_statistics import METRICS
+from evenglot.scoring.metrics import METRICS
 
 if TYPE_CHECKING:
     from evenglot.comparison.compare import Comparison

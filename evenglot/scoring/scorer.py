@@ -1,4 +1,4 @@
-"""BLEU and chrF++ of every direction against the raw references, with sacreBLEU's signatures; and what they come to."""
+"""Score the translations of one direction in every metric of the registry."""
 
 from __future__ import annotations
 
@@ -6,24 +6,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-from sacrebleu.metrics.bleu import BLEU
-from sacrebleu.metrics.chrf import CHRF
-
+from evenglot.scoring.metrics import METRICS, Counts, TextOptions
 from evenglot.scoring.off_target import off_target_rate
-from evenglot.scoring.sentence_statistics import METRICS, Counts
 
 
 @dataclass(frozen=True)
 class DirectionScores:
-    """A direction: `chrf` is chrF++; `off_target` the share of translations in another language, if known.
+    """`scores` and `counts` of the sentences by metric; `off_target`: share of translations in another language.
 
-    Of short sentences the guess is often wrong; `off_target_references` is the share of references that it gets wrong.
-    `counts` are those of the sentences, by metric.
+    Language identification often fails on short sentences: `off_target_references` is how often it fails on the
+    references. Both are None if unknown.
     """
 
-    bleu: float
-    chrf: float
+    scores: Mapping[str, float]
     lines: int
     off_target: float | None = None
     off_target_references: float | None = None
@@ -33,33 +28,41 @@ class DirectionScores:
         """As scores.json has it."""
         rates = {name: getattr(self, name) for name in ("off_target", "off_target_references")}
         known = {name: rate for name, rate in rates.items() if rate is not None}
-        return {"bleu": self.bleu, "chrf": self.chrf, "lines": self.lines, **known}
+        return {**scores_json(self.scores), "lines": self.lines, **known}
+
+
+def scores_json(scores: Mapping[str, float]) -> dict[str, float]:
+    """Scores by metric under the keys of scores.json."""
+    return {METRICS[key].scores_key: score for key, score in scores.items()}
 
 
 class Scorer:
-    """One of sacreBLEU's metrics each, so that the signature is that of what was computed."""
+    """One counter for each metric that is computed from text, so that signatures tell how the scores were computed."""
 
     def __init__(self, tokenize: str = "13a") -> None:
-        if tokenize not in BLEU.TOKENIZERS:
-            known = ", ".join(map(repr, BLEU.TOKENIZERS))
-            raise ValueError(f"tokenize: expected one of sacreBLEU's, {known}, got {tokenize!r}")
-        self._bleu, self._chrf = BLEU(tokenize=tokenize), CHRF(word_order=2)
+        options = TextOptions(tokenize)
+        self._counters = {key: metric.counter(options) for key, metric in METRICS.items() if metric.counter is not None}
 
     def score(
-        self, hypotheses: Sequence[str], references: Sequence[str], language: str | None = None
+        self,
+        hypotheses: Sequence[str],
+        references: Sequence[str],
+        language: str | None = None,
+        model_counts: Mapping[str, Counts] | None = None,
     ) -> DirectionScores:
-        """Score one direction; with a target `language`, look for translations in other languages as well."""
+        """Score one direction; with a target `language`, look for translations in other languages as well.
+
+        `model_counts`: counts of metrics that are computed from the model instead of the text.
+        """
         if len(hypotheses) != len(references):
             raise ValueError(f"{len(hypotheses)} translations, but {len(references)} references")
         if not references:
             raise ValueError("there are no references to score against")
-        counts: dict[str, Counts] = {
-            name: np.array(metric._extract_corpus_statistics(hypotheses, [references]))  # as its significance tests do
-            for name, metric in {"bleu": self._bleu, "chrf": self._chrf}.items()
-        }
-        totals = {name: float(METRICS[name].score(values.sum(axis=0, dtype=float))) for name, values in counts.items()}
+        found = {key: counter.count(hypotheses, references) for key, counter in self._counters.items()}
+        found |= model_counts or {}
+        counts = {key: found[key] for key in METRICS if key in found}
         return DirectionScores(
-            **totals,
+            scores={key: METRICS[key].total(values) for key, values in counts.items()},
             lines=len(references),
             off_target=None if language is None else off_target_rate(hypotheses, language),
             off_target_references=None if language is None else off_target_rate(references, language),
@@ -68,5 +71,5 @@ class Scorer:
 
     @property
     def signature(self) -> dict[str, str]:
-        """How the numbers were made, in sacreBLEU's words; known after the first score."""
-        return {"bleu": str(self._bleu.get_signature()), "chrf": str(self._chrf.get_signature())}
+        """How each score was computed, in sacreBLEU's words; known after the first score."""
+        return {key: counter.signature for key, counter in self._counters.items()}

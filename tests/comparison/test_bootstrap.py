@@ -24,12 +24,12 @@ from evenglot.comparison.bootstrap import (
     sentences_of,
 )
 from evenglot.comparison.seed_variance import contrast
+from evenglot.scoring.metrics import METRICS, Metric
 from evenglot.scoring.scorer import Scorer
-from evenglot.scoring.sentence_statistics import METRICS, Metric
 
 SENTENCES, SAMPLES = 40, 300
 SACREBLEU = {"bleu": BLEU(), "chrf": CHRF(word_order=2)}
-MEAN = Metric("mean", True, 2, lambda counts: counts[..., 0] / counts[..., 1])
+MEAN = Metric("mean", "mean", True, 2, lambda counts: counts[..., 0] / counts[..., 1])
 
 
 def corpus(noise, seed):

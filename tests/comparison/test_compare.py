@@ -9,7 +9,8 @@ import pytest
 
 from evenglot.comparison.compare import Comparison, compare
 from evenglot.comparison.scored_run import Cost, ScoredRun
-from evenglot.scoring.sentence_statistics import METRICS, SentenceStatistics
+from evenglot.scoring.metrics import METRICS
+from evenglot.scoring.sentence_statistics import SentenceStatistics
 
 SENTENCES = 60
 PAIRS = {"aa-en": 1000, "bb-en": 300, "cc-en": 20}
@@ -23,7 +24,10 @@ def counts_of(quality: float, direction: str, seed: int) -> dict:
     bleu = [words, words, *(np.maximum(right - n, 0) for n in range(4)), *(words - n for n in range(4))]
     chrf = [column for _ in range(8) for column in (words, words, right)]
     loss = [(1 - right / words) * 50 + 1, np.full(SENTENCES, 40.0)]
-    return {"bleu": np.stack(bleu, 1), "chrf": np.stack(chrf, 1), "loss": np.stack(loss, 1)}
+    ter = [words - right, words]
+    return {
+        key: np.stack(columns, 1) for key, columns in (("bleu", bleu), ("chrf", chrf), ("ter", ter), ("loss", loss))
+    }
 
 
 def result(

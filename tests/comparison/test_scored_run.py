@@ -13,8 +13,9 @@ from evenglot.inference.engines import SearchOptions
 from evenglot.progress import Bars
 from evenglot.runs.log import Log, read_log
 from evenglot.runs.run import Run, RunError
+from evenglot.scoring.metrics import METRICS
 from evenglot.scoring.score_run import score_run
-from evenglot.scoring.sentence_statistics import METRICS, SentenceStatistics
+from evenglot.scoring.sentence_statistics import SentenceStatistics
 from tests.tasks import HELD_OUT, SIZES
 
 NAMES = ("aa-en", "bb-en")
@@ -80,7 +81,7 @@ def test_its_statistics_make_its_scores(scored):
     assert set(found.counts) == set(scores["directions"])
     for name, by_metric in found.counts.items():
         assert {len(counts) for counts in by_metric.values()} == {HELD_OUT}
-        for metric, key in {"bleu": "bleu", "chrf": "chrf", "loss": "loss_per_character"}.items():
+        for metric, key in {"bleu": "bleu", "chrf": "chrf", "ter": "ter", "loss": "loss_per_character"}.items():
             score = float(METRICS[metric].score(by_metric[metric].sum(axis=0, dtype=float)))
             assert score == pytest.approx(scores["directions"][name][key], rel=1e-6)
     assert scores["directions"]["aa-en"]["bleu"] > 5  # it has learnt something
@@ -90,7 +91,7 @@ def test_given_translations_have_no_loss(scored):
     home, _ = scored
     score_run(home, "test", SearchOptions(1), Bars(), hypotheses=home.folder / "hypotheses" / "test")
     found = read_scored_run(home, "uniform", "test").statistics
-    assert all(set(by_metric) == {"bleu", "chrf"} for by_metric in found.counts.values())
+    assert all(set(by_metric) == {"bleu", "chrf", "ter"} for by_metric in found.counts.values())
 
 
 # -------------------------------------------------------------------------------------------------- refusals

@@ -38,11 +38,11 @@ def sheet_of(comparison: dict, title: str):
 # -------------------------------------------------------------------------------------------------- in words
 
 
-@pytest.mark.parametrize("metric", ["bleu", "chrf", "loss"])
+@pytest.mark.parametrize("metric", ["bleu", "chrf", "ter", "loss"])
 @pytest.mark.parametrize(("quality", "word"), [(0.7, "better"), (0.3, "worse"), (0.5, "not clearly different")])
 def test_words_say_what_the_interval_says(metric, quality, word):
     (line,) = verdict(comparison_of(result("erm"), result("chi", quality)), metric)
-    label = {"bleu": "BLEU", "chrf": "chrF++", "loss": "loss"}[metric]
+    label = {"bleu": "BLEU", "chrf": "chrF++", "ter": "TER", "loss": "loss"}[metric]
     assert line.startswith(f"chi against erm, mean {label}")
     assert re.search(r": (better|worse|not clearly different) \(", line)[1] == word
 
@@ -68,7 +68,7 @@ def test_each_row_but_the_reference_has_a_line_in_chrf():
 
 
 def test_or_in_what_there_is():
-    lines = verdict(comparison_of(result("erm", without=["bleu", "chrf"]), result("chi")))
+    lines = verdict(comparison_of(result("erm", without=["bleu", "chrf", "ter"]), result("chi")))
     assert "mean loss per character" in lines[0]
 
 
@@ -90,7 +90,7 @@ def test_directions_that_share_no_language_have_their_whole_names():
     assert sheet_of(comparison_of(result("erm", pairs={"aa-en": 1})), "BLEU").columns == ("aa-en", "Avg")
 
 
-@pytest.mark.parametrize("title", ["BLEU (test)", "chrF++ (test)", "loss per character (test)"])
+@pytest.mark.parametrize("title", ["BLEU (test)", "chrF++ (test)", "TER (test)", "loss per character (test)"])
 def test_the_best_two_of_each_column_are_marked(title):
     rows = [result("erm", 0.3), result("a", 0.5), result("b", 0.7), result("c", 0.9)]
     sheet = sheet_of(comparison_of(*rows), title)
@@ -212,7 +212,7 @@ def test_markdown_tables_have_equal_rows(shape):
 def test_markdown_has_the_verdict_and_the_signatures():
     text = to_markdown(comparison_of(result("erm"), result("chi", 0.7)))
     assert text.startswith("- chi against erm, mean chrF++: better")
-    assert "bleu: `b`" in text
+    assert "BLEU: `b`" in text
 
 
 def test_files_are_written_complete(tmp_path):

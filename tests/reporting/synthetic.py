@@ -106,13 +106,13 @@ def write_statistics(run: Run, level: float = 1.0, references: str = "these") ->
 
 
 def comparison(directions: int = 8, strategies: int = 6) -> dict:
-    """As evaluation/compare.py makes it."""
+    """As comparison/compare.py makes it."""
     random = np.random.default_rng(3)
     names = direction_names(directions)
     metrics = {
-        "bleu": {"label": "BLEU", "higher_is_better": True, "digits": 2},
-        "chrf": {"label": "chrF++", "higher_is_better": True, "digits": 2},
-        "loss": {"label": "loss per character", "higher_is_better": False, "digits": 4},
+        "bleu": {"label": "BLEU", "higher_is_better": True, "digits": 2, "from_text": True},
+        "chrf": {"label": "chrF++", "higher_is_better": True, "digits": 2, "from_text": True},
+        "loss": {"label": "loss per character", "higher_is_better": False, "digits": 4, "from_text": False},
     }
     taus = {"erm": 1.0, "temperature-2": 2.0, "temperature-5": 5.0, "uniform": "inf"}
     chosen = [*taus, "chi-ibr", "group-dro", *(f"other-{i}" for i in range(strategies))][:strategies]
@@ -165,7 +165,7 @@ def comparison(directions: int = 8, strategies: int = 6) -> dict:
     signature = {"bleu": "nrefs:1|tok:13a", "chrf": "nrefs:1|nw:2"}
     content = {"split": "test", "reference": "erm", "samples": 1000, "worst_by": "validation"}
     content["doubts"] = ["mild: 1,500 updates, erm 1,400: not the same amount of training"]
-    content |= {"signature": signature, "metrics": metrics}
+    content |= {"signature": signature, "metrics": metrics, "primary": "chrf"}
     return {**content, "directions": sizes, "rows": rows}
 
 

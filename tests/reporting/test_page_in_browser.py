@@ -264,7 +264,7 @@ def test_everything_has_a_name_for_screen_readers(pages, browser):
 
 
 def test_texts_are_texts_and_read_in_their_own_direction(runs, browser, tmp_path, monkeypatch):
-    sample = {"source": "مرحبا بالعالم", "reference": "hello", "translation": HOSTILE, "chrf": 12.3}
+    sample = {"source": "مرحبا بالعالم", "reference": "hello", "translation": HOSTILE, "score": 12.3}
     three = {"best": sample, "median": sample, "worst": sample, "looked_at": 9}
     found = {"split": "test", "directions": dict.fromkeys(["aaa-en", "abh-en"], three)}
     monkeypatch.setattr("evenglot.reporting.page_data._samples", lambda run: found)
