@@ -305,12 +305,9 @@ def compare(
             raise ValueError("--jobs, --keep: only for a grid file")
         split = split or "test"
         results = {None: [read_scored_run(Run(folder), name, split) for name, folder in named_runs(runs)]}
-    warnings: list[str] = []
     if failures and reference is not None:  # where that one failed, there is nothing to compare with
         results = {name: found for name, found in results.items() if reference in {each.row for each in found}}
-    compared = {
-        name: compare_results(found, reference, split, warnings.append).as_json() for name, found in results.items()
-    }
+    compared = {name: compare_results(found, reference, split).as_json() for name, found in results.items()}
     for name, comparison in compared.items():
         if out is not None:
             write_comparison(comparison, out / name if name else out)
@@ -318,6 +315,7 @@ def compare(
             show(comparison, form, name)
     if form == "json" and compared and None not in compared:
         typer.echo(json.dumps(compared, indent=1, ensure_ascii=False, allow_nan=False))
+    warnings = [warning["message"] for comparison in compared.values() for warning in comparison["warnings"]]
     _print_warnings(Console(stderr=True), list(dict.fromkeys(warnings)))
     if failures:
         raise ValueError("\n".join(failures))

@@ -79,9 +79,7 @@ def run_demo(out: Path, minutes: float = MINUTES, console: Console | None = None
     for run in (erm, chi):
         if not scores_file(run, "test").exists():
             score_run(run, "test", SEARCH, Bars())
-    comparison = compare(
-        [read_scored_run(run, run.folder.name, "test") for run in (erm, chi)], "erm", "test", warn=lambda text: None
-    ).as_json()
+    comparison = compare([read_scored_run(run, run.folder.name, "test") for run in (erm, chi)], "erm", "test").as_json()
     for metric in _text_metrics(comparison):
         console.print(scores_sheet(comparison, metric).to_rich())
     _conclude(console, comparison)

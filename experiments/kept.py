@@ -34,4 +34,4 @@ def _comparison(folder: Path, direction: str, without_seed: int | None) -> Compa
     names = strategies_of(folder, direction)
     results = [read_scored_run(run, name, "test") for name in names for run in runs_of(folder, direction, name)]
     chosen = [result for result in results if result.seed != without_seed]
-    return compare(chosen, None, "test", lambda _: None)  # doubts are on the page
+    return compare(chosen, None, "test")

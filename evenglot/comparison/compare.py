@@ -17,7 +17,7 @@ from evenglot.comparison.preconditions import refuse_different_tests, refuse_twi
 from evenglot.comparison.resampled_scores import ResampledScores
 from evenglot.comparison.scored_run import Cost, ScoredRun, read_scored_run
 from evenglot.comparison.seed_variance import Contrast, contrast, noisy_rows
-from evenglot.comparison.warnings import doubts_about
+from evenglot.comparison.warnings import ComparisonWarning, warnings_about
 from evenglot.runs.run import Run
 from evenglot.scoring.metrics import METRICS, primary_of
 from evenglot.scoring.summary import halves, largest_first
@@ -169,9 +169,9 @@ class Comparison:
         }
 
     @cached_property
-    def doubts(self) -> list[str]:
-        """What is not alike, and what cannot be told from so little."""
-        return list(doubts_about(self))
+    def warnings(self) -> list[ComparisonWarning]:
+        """What makes it unfair, or less certain than it looks."""
+        return list(warnings_about(self))
 
     def findings(self, row: Row, metric: str) -> Findings:
         """A row against the reference."""
@@ -210,7 +210,7 @@ class Comparison:
             "reference": self.reference.name,
             "samples": self.resampled.samples,
             "worst_by": "validation" if self.validated else "test",
-            "doubts": self.doubts,
+            "warnings": [warning.as_json() for warning in self.warnings],
             "signature": self.reference.runs[0].signature,
             "metrics": {name: METRICS[name].as_json() for name in self.metrics},
             "primary": primary_of(self.metrics),
@@ -264,8 +264,8 @@ def _findings_json(found: Findings) -> dict[str, Any]:
     }
 
 
-def compare(runs: Sequence[ScoredRun], reference: str | None, split: str, warn: Callable[[str], object]) -> Comparison:
-    """Put runs side by side. The reference is the named row, or else the first on the data as they are, or the first.
+def compare(runs: Sequence[ScoredRun], reference: str | None, split: str) -> Comparison:
+    """Put runs side by side. The reference is the named row, else the first with proportional sampling, else the first.
 
     ValueError if they were not scored on the same sentences.
     """
@@ -287,22 +287,26 @@ def compare(runs: Sequence[ScoredRun], reference: str | None, split: str, warn: 
         raise ValueError("these runs have no direction in common")
     if not comparison.metrics:
         raise ValueError("these runs have no score in common; score them all in the same way")
-    for doubt in comparison.doubts:
-        warn(doubt)
     return comparison
 
 
 def comparison_of(
     named: Sequence[tuple[str, Run]], reference: str | None, warn: Callable[[str], object]
 ) -> dict[str, Any] | None:
-    """The comparison of runs on their test sets, as JSON; None if there is only one, or one is not scored."""
+    """The comparison of runs on their test sets, as JSON; None if there is only one, or one is not scored.
+
+    `warn` is told the warnings, or why there is no comparison.
+    """
     if len(named) < 2:
         return None
     if reference is not None and reference not in (names := [name for name, _ in named]):
         raise ValueError(f"--reference {reference}: there is no such row; there are {', '.join(dict.fromkeys(names))}")
     try:
         runs = [read_scored_run(run, name, "test") for name, run in named]
-        return compare(runs, reference, "test", warn).as_json()
+        comparison = compare(runs, reference, "test")
     except ValueError as error:
         warn(f"without a comparison: {error}")
         return None
+    for warning in comparison.warnings:
+        warn(warning.message)
+    return comparison.as_json()

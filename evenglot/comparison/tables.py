@@ -86,15 +86,19 @@ def verdict(comparison: Json, metric: str | None = None) -> list[str]:
 def to_markdown(comparison: Json) -> str:
     """Everything on one page."""
     text = [sheet.to_markdown() for sheet in sheets(comparison)]
-    said = [*verdict(comparison), *(f"Doubt: {doubt}." for doubt in comparison["doubts"])]
+    said = [*verdict(comparison), *_warnings(comparison)]
     return "\n".join([*(["".join(f"- {line}\n" for line in said)] if said else []), *text, _signatures(comparison)])
 
 
 def to_latex(comparison: Json) -> str:
     """The tables, with the packages they need."""
-    comments = ["\\usepackage{booktabs}", *(f"Doubt: {doubt}." for doubt in comparison["doubts"])]
+    comments = ["\\usepackage{booktabs}", *_warnings(comparison)]
     heading = "".join(f"% {comment}\n" for comment in comments)
     return heading + "\n" + "\n".join(sheet.to_latex() for sheet in sheets(comparison))
+
+
+def _warnings(comparison: Json) -> list[str]:
+    return [f"Warning: {warning['message']}." for warning in comparison["warnings"]]
 
 
 def _signatures(comparison: Json) -> str:

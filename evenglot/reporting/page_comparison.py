@@ -23,7 +23,7 @@ def comparison_data(comparison: Mapping[str, Any]) -> dict[str, Any]:
         "reference": comparison["reference"],
         "samples": comparison["samples"],
         "worst_by": comparison["worst_by"],
-        "doubts": comparison["doubts"],
+        "warnings": comparison["warnings"],
         "signature": comparison["signature"],
         "metrics": metrics,
         "primary": comparison["primary"],

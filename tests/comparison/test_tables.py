@@ -19,7 +19,7 @@ FORMS = ("text", "markdown", "latex", "json")
 
 
 def comparison_of(*results, reference=None) -> dict:
-    return compare(results, reference, "test", lambda warning: None).as_json()
+    return compare(results, reference, "test").as_json()
 
 
 @cache

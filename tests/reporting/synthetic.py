@@ -164,7 +164,8 @@ def comparison(directions: int = 8, strategies: int = 6) -> dict:
     sizes = {n: {"pairs": 30_000 // (i + 1), "resource": "high" if i < half else "low"} for i, n in enumerate(names)}
     signature = {"bleu": "nrefs:1|tok:13a", "chrf": "nrefs:1|nw:2"}
     content = {"split": "test", "reference": "erm", "samples": 1000, "worst_by": "validation"}
-    content["doubts"] = ["mild: 1,500 updates, erm 1,400: not the same amount of training"]
+    message = "mild: 1,500 updates, erm 1,400: not the same amount of training"
+    content["warnings"] = [{"kind": "different-updates", "message": message, "rows": ["mild", "erm"]}]
     content |= {"signature": signature, "metrics": metrics, "primary": "chrf"}
     return {**content, "directions": sizes, "rows": rows}
 

@@ -174,8 +174,11 @@ def test_another_run_and_another_metric_can_be_chosen(pages, browser):
     assert "against erm, mean chrF++: " in words
     assert browser.run("document.querySelectorAll('#direction-differences .panel').length") == 5
     assert browser.run("document.querySelectorAll('#direction-differences .panel .dot').length") == 40
-    doubts = browser.run("[...document.querySelectorAll('#comparison .doubt')].map((each) => each.textContent)")
-    assert doubts == ["Doubt: mild: 1,500 updates, erm 1,400: not the same amount of training."]
+    warnings = (
+        "[...document.querySelectorAll('#comparison .warning')].map((each) => [each.dataset.kind, each.textContent])"
+    )
+    message = "Warning: mild: 1,500 updates, erm 1,400: not the same amount of training."
+    assert browser.run(warnings) == [["different-updates", message]]
     joined = browser.run("document.querySelector('.trade .path').getAttribute('points').split(' ').length")
     assert joined == 4  # erm, two temperatures, uniform
     browser.run("document.querySelector('#metric-chrf').focus()")

@@ -63,7 +63,9 @@ function comparisonContent(comparison, redraw) {
       comparison.rows.some((row) => row.freedom > 0 && row.freedom < 4) &&
         " With so few runs only large differences stand out from the noise of training.",
     ),
-    ...comparison.doubts.map((doubt) => make("p", { class: "note doubt" }, written(`Doubt: ${doubt}.`))),
+    ...comparison.warnings.map(({ kind, message }) =>
+      make("p", { class: "note warning", "data-kind": kind }, written(`Warning: ${message}.`)),
+    ),
     scoresByLanguage(comparison, metric),
     validationByLanguage(comparison),
     groupDifferences(comparison, metric),
