@@ -18,7 +18,7 @@ from evenglot.runs.history import History, Series, history
 from evenglot.runs.log import Event, read_log
 from evenglot.runs.run import Run
 from evenglot.runs.scores import read_scores
-from evenglot.scoring.metrics import METRICS, PRIMARY
+from evenglot.scoring.metrics import METRICS, PRIMARY, Metric
 
 Data = dict[str, Any]
 
@@ -40,11 +40,15 @@ def page_data(
         "evenglot": __version__,
         "written": datetime.now(UTC).isoformat(timespec="seconds"),
         "live": live,
-        "metrics": [{"key": each.key, "scores_key": each.scores_key, **each.as_json()} for each in METRICS.values()],
+        "metrics": [_metric(each) for each in METRICS.values()],
         "primary": PRIMARY,
         "runs": [run_data(run, name, live=live) for run, name in zip(runs, unique_names(runs, names), strict=True)],
         "comparison": None if comparison is None else comparison_data(comparison),
     }
+
+
+def _metric(metric: Metric) -> Data:
+    return {"key": metric.key, "scores_key": metric.scores_key, "heading": metric.heading, **metric.as_json()}
 
 
 def short_names(runs: Sequence[Run]) -> list[str]:

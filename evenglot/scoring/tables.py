@@ -10,7 +10,7 @@ from rich.table import Table
 from evenglot.scoring.metrics import METRICS, PRIMARY, Metric
 from evenglot.tables import table
 
-MEANS = {"macro": "mean", "low_resource": "smaller corpora", "high_resource": "larger corpora"}
+MEANS = {"macro": "mean", "low_resource": "smaller half", "high_resource": "larger half"}
 OTHER = {"off_target": ("off-target %", 100, 1), "comet": ("COMET", 1, 4)}  # heading, factor, digits
 
 
@@ -27,7 +27,7 @@ def score_table(scores: Mapping[str, Any], pairs: Mapping[str, int]) -> Table:
     for key, label in MEANS.items():
         if key in scores:
             rows[label] = ["", "", *(_score(scores[key], each) for each in metrics), *("" for _ in other)]
-    headings = ["train pairs", "lines", *(each.label for each in metrics), *(OTHER[key][0] for key in other)]
+    headings = ["pairs", "lines", *(each.heading for each in metrics), *(OTHER[key][0] for key in other)]
     return table(f"Scores ({scores['split']})", rows, headings)
 
 

@@ -112,8 +112,8 @@ function dataTable(run) {
     column("passes", "Passes", (value) => fixed(value, 1), "how often the corpus was read"),
     column("train", "Train loss", (value) => fixed(value, 3), "the last training loss, per token"),
     column("valid", "Valid loss", (value) => fixed(value, 3), "the last validation loss, per token"),
-    ...metricsOf(rows).map(({ scores_key, label, digits }) =>
-      column(scores_key, label, (value) => fixed(value, digits - 1)),
+    ...metricsOf(rows).map(({ scores_key, heading, label, digits }) =>
+      column(scores_key, heading, (value) => fixed(value, digits - 1), label),
     ),
   ].filter(({ key }) => key === "ratio" || has(key));
   const mean = (key) => {
@@ -181,7 +181,7 @@ function scoreTable(run) {
       columns: [
         { key: "name", label: "Direction", value: (row) => row.name, show: (row) => row.name },
         { key: "lines", label: "Sentences", value: (row) => row.lines, show: (row) => whole(row.lines) },
-        ...metricsOf(run.rows).map(({ scores_key: key, label, digits }) => ({
+        ...metricsOf(run.rows).map(({ scores_key: key, heading: label, digits }) => ({
           ...{ key, label, value: (row) => row[key], show: (row) => fixed(row[key], digits) },
         })),
         off && {

@@ -10,4 +10,12 @@ def loss(counts: Numbers) -> Numbers:
     return counts[..., 0] / counts[..., 1]
 
 
-METRIC = Metric("loss", "loss per character", higher_is_better=False, digits=3, score=loss, alias="loss_per_character")
+METRIC = Metric(
+    "loss",
+    "loss per character",
+    higher_is_better=False,
+    digits=3,
+    score=loss,
+    alias="loss_per_character",
+    short="loss/char",
+)

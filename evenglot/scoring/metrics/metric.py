@@ -46,6 +46,7 @@ class Metric:
     score: Callable[[Numbers], Numbers]
     counter: Callable[[TextOptions], TextCounter] | None = None  # None: the model counts, not the text
     alias: str | None = None  # the key in scores.json, if it is another
+    short: str | None = None  # the heading of a narrow column, if the label is too long
 
     @property
     def from_text(self) -> bool:
@@ -56,6 +57,11 @@ class Metric:
     def scores_key(self) -> str:
         """The key in scores.json."""
         return self.alias or self.key
+
+    @property
+    def heading(self) -> str:
+        """Of a narrow column."""
+        return self.short or self.label
 
     @property
     def sign(self) -> int:
