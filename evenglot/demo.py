@@ -13,7 +13,7 @@ from rich.text import Text
 
 from evenglot.balance import Signal
 from evenglot.comparison.compare import compare
-from evenglot.comparison.results import read_result
+from evenglot.comparison.scored_run import read_scored_run
 from evenglot.comparison.tables import scores_sheet, verdict
 from evenglot.config import Config, load_config
 from evenglot.corpus.prepare import prepare
@@ -27,7 +27,7 @@ from evenglot.reporting.samples import samples
 from evenglot.runs.log import read_log
 from evenglot.runs.run import Run
 from evenglot.runs.scores import read_translations, scores_file
-from evenglot.scoring.score import score_run
+from evenglot.scoring.score_run import score_run
 from evenglot.training.parallel import processes
 from evenglot.training.reference import baseline
 from evenglot.training.train import train
@@ -81,10 +81,8 @@ def run_demo(out: Path, minutes: float = MINUTES, console: Console | None = None
     for run in (erm, chi):
         if not scores_file(run, "test").exists():
             score_run(run, "test", SEARCH, Bars())
-    comparison = compare(
-        [read_result(run, run.folder.name, "test") for run in (erm, chi)], "erm", "test", warn=lambda text: None
-    ).as_json()
-    for metric in ("chrf", "bleu"):
+    comparison = compare([read_scored_run(run, run.folder.name, "test") for run in (erm, chi)], "erm", "test").as_json()
+    for metric in _text_metrics(comparison):
         console.print(scores_sheet(comparison, metric).to_rich())
     _conclude(console, comparison)
     console.print(*_translations([erm, chi]), sep="\n")
@@ -125,7 +123,7 @@ def _train(config: Config, run: Run) -> None:
 
 def _conclude(console: Console, comparison: Mapping[str, Any]) -> None:
     """What the numbers show, whichever model is better."""
-    for metric in ("chrf", "bleu"):
+    for metric in _text_metrics(comparison):
         for line in verdict(comparison, metric):
             console.print(line, highlight=False, markup=False)
     _say(
@@ -136,6 +134,12 @@ def _conclude(console: Console, comparison: Mapping[str, Any]) -> None:
         docs/choosing.md recommends one to start with.
     """,
     )
+
+
+def _text_metrics(comparison: Mapping[str, Any]) -> list[str]:
+    """Those computed from text, the primary one first."""
+    found = [key for key, about in comparison["metrics"].items() if about["from_text"]]
+    return sorted(found, key=lambda key: key != comparison["primary"])
 
 
 def _translations(runs: Sequence[Run]) -> list[Text]:

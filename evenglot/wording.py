@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 MOST_LISTED = 5  # names in one error
 
@@ -17,9 +17,14 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
 
 def some(names: Iterable[str]) -> str:
     """The first few, and how many more there are."""
-    listed = list(names)
-    more = f" and {len(listed) - MOST_LISTED} more" if len(listed) > MOST_LISTED else ""
-    return ", ".join(listed[:MOST_LISTED]) + more
+    all_names = list(names)
+    more = f" and {len(all_names) - MOST_LISTED} more" if len(all_names) > MOST_LISTED else ""
+    return ", ".join(all_names[:MOST_LISTED]) + more
+
+
+def listed(words: Sequence[str]) -> str:
+    """'a, b and c'."""
+    return f"{', '.join(words[:-1])} and {words[-1]}" if len(words) > 1 else "".join(words)
 
 
 def duration(seconds: float) -> str:

@@ -10,7 +10,7 @@ import numpy as np
 
 from evenglot.runs.history import History, history
 from evenglot.runs.log import read_log
-from evenglot.scoring.statistics import Numbers
+from evenglot.scoring.metrics import Numbers
 from experiments.kept import runs_of, strategies_of
 from experiments.wording import Table, language, signed
 

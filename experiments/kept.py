@@ -6,7 +6,7 @@ from functools import cache
 from pathlib import Path
 
 from evenglot.comparison.compare import Comparison, compare
-from evenglot.comparison.results import read_result
+from evenglot.comparison.scored_run import read_scored_run
 from evenglot.runs.run import Run
 
 HERE = Path(__file__).parent
@@ -32,6 +32,6 @@ def compared_to(reference: str, folder: Path, direction: str, without_seed: int 
 @cache
 def _comparison(folder: Path, direction: str, without_seed: int | None) -> Comparison:
     names = strategies_of(folder, direction)
-    results = [read_result(run, name, "test") for name in names for run in runs_of(folder, direction, name)]
+    results = [read_scored_run(run, name, "test") for name in names for run in runs_of(folder, direction, name)]
     chosen = [result for result in results if result.seed != without_seed]
-    return compare(chosen, None, "test", lambda _: None)  # doubts are on the page
+    return compare(chosen, None, "test")

@@ -15,7 +15,7 @@ from evenglot.inference.engines import SearchOptions, TorchEngine
 from evenglot.inference.translate import Translator, usable_device
 from evenglot.runs.log import read_log
 from evenglot.runs.run import Run
-from evenglot.scoring.scores import Scorer
+from evenglot.scoring.scorer import Scorer
 from evenglot.training.model import create_model
 
 LANGUAGES = ("por", "tur", "ces", "slk", "glg")
@@ -40,7 +40,7 @@ def untrained_chrf(run: Run) -> dict[str, float]:
     for name in store.directions:
         best = translator.stream(store.text(name, "test", "source"), parse(name), SearchOptions(beam=1, max_length=40))
         texts = [each[0].text for each in best]
-        found[name] = Scorer().score(texts, store.text(name, "test", "target")).chrf
+        found[name] = Scorer().score(texts, store.text(name, "test", "target")).scores["chrf"]
     return found
 
 

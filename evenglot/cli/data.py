@@ -90,8 +90,8 @@ def simulate(
     console.print(
         "least, last, most: sampling share over the intervals. passes: over each corpus in total; tau: the same with "
         "temperature sampling. An interval has as many pairs as the data unless batches.interval_pairs is set. The "
-        "losses are artificial (a group improves with its own samples and a little with those of others): look at the trends, "
-        "not at the values.",
+        "losses are artificial (a group improves with its own samples and a little with those of others): look at the "
+        "trends, not at the values.",
         highlight=False,
     )
     if figures is not None:

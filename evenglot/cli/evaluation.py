@@ -15,7 +15,7 @@ from evenglot.cli.options import Beam, Checkpoint, Device, Engine, Reference, Ru
 from evenglot.cli.terminal import outlive_readers, print_file, print_warnings
 
 if TYPE_CHECKING:
-    from evenglot.comparison.results import Result
+    from evenglot.comparison.scored_run import ScoredRun
 
 FormatName = Literal["text", "markdown", "latex", "json"]
 ComparisonFormat = Annotated[
@@ -38,7 +38,7 @@ def score(
     ] = None,
     device: Device = "auto",
 ) -> None:
-    """Translate and score a held-out data set: BLEU and chrF++.
+    """Translate and score a held-out data set: BLEU, chrF++, TER, loss.
 
     Writes scores.json to the run folder.
     """
@@ -46,7 +46,7 @@ def score(
     from evenglot.progress import Bars
     from evenglot.runs.run import Run
     from evenglot.runs.scores import scores_file
-    from evenglot.scoring.score import score_run
+    from evenglot.scoring.score_run import score_run
     from evenglot.scoring.tables import score_summary, score_table
 
     home = Run(run)
@@ -83,7 +83,8 @@ def compare(
 
     Runs in NAME/seed-1, NAME/seed-2, ... are seeds of one strategy and form one row.
     """
-    from evenglot.comparison.results import named_runs, read_result
+    from evenglot.comparison.run_names import named_runs
+    from evenglot.comparison.scored_run import read_scored_run
     from evenglot.grid.plan import is_grid_file
     from evenglot.runs.run import Run
 
@@ -91,7 +92,7 @@ def compare(
     for _, path in named:
         if is_grid_file(path):
             raise ValueError(f"{path}: this is a grid file; run `evenglot grid {path}`")
-    results = [read_result(Run(folder), name, split) for name, folder in named]
+    results = [read_scored_run(Run(folder), name, split) for name, folder in named]
     _compare_and_print({None: results}, reference, split, form, out)
 
 
@@ -136,7 +137,7 @@ def grid(
 
 
 def _compare_and_print(
-    results: Mapping[str | None, Sequence[Result]],
+    results: Mapping[str | None, Sequence[ScoredRun]],
     reference: str | None,
     split: str,
     form: FormatName,
@@ -146,10 +147,8 @@ def _compare_and_print(
     from evenglot.comparison.compare import compare as compare_results
     from evenglot.comparison.tables import show, write_comparison
 
-    warnings: list[str] = []
-    compared = {
-        name: compare_results(found, reference, split, warnings.append).as_json() for name, found in results.items()
-    }
+    compared = {name: compare_results(found, reference, split).as_json() for name, found in results.items()}
+    warnings = [warning["message"] for comparison in compared.values() for warning in comparison["warnings"]]
     for name, comparison in compared.items():
         if out is not None:
             write_comparison(comparison, out / name if name else out)
@@ -185,7 +184,7 @@ def report(
     The page is self-contained and needs no network.
     """
     from evenglot.comparison.compare import comparison_of
-    from evenglot.comparison.results import named_runs
+    from evenglot.comparison.run_names import named_runs
     from evenglot.reporting.page import write_report
     from evenglot.reporting.watch import watch as watch_runs
     from evenglot.runs.run import Run

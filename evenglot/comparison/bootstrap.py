@@ -19,8 +19,8 @@ from zlib import crc32
 
 import numpy as np
 
-from evenglot.comparison.noise import Contrast
-from evenglot.scoring.statistics import Counts, Metric, Numbers
+from evenglot.comparison.seed_variance import Contrast
+from evenglot.scoring.metrics import Counts, Metric, Numbers
 
 SEED = 12345  # sacreBLEU's
 ALPHA = 0.05

@@ -13,12 +13,13 @@ from typing import Any
 import numpy as np
 
 from evenglot.comparison.bootstrap import ALPHA, Difference, difference, holm
-from evenglot.comparison.fairness import doubts_about, refuse_different_tests, refuse_twins
-from evenglot.comparison.noise import Contrast, contrast, noisy_rows
-from evenglot.comparison.resampling import ScoredRuns
-from evenglot.comparison.results import Cost, Result, read_result
+from evenglot.comparison.preconditions import refuse_different_tests, refuse_twins
+from evenglot.comparison.resampled_scores import ResampledScores
+from evenglot.comparison.scored_run import Cost, ScoredRun, read_scored_run
+from evenglot.comparison.seed_variance import Contrast, contrast, noisy_rows
+from evenglot.comparison.warnings import ComparisonWarning, warnings_about
 from evenglot.runs.run import Run
-from evenglot.scoring.statistics import METRICS
+from evenglot.scoring.metrics import METRICS, primary_of
 from evenglot.scoring.summary import halves, largest_first
 
 Means = tuple[float, float | None]  # over seeds: mean, and standard deviation if there are several
@@ -30,32 +31,32 @@ class Row:
     """One strategy: its runs, which differ in their seed."""
 
     name: str
-    results: tuple[Result, ...]
+    runs: tuple[ScoredRun, ...]
 
     @property
     def seeds(self) -> list[int]:
-        """In the order of the results."""
-        return [result.seed for result in self.results]
+        """In the order of the runs."""
+        return [run.seed for run in self.runs]
 
     def scores(self, metric: str, direction: str) -> list[float]:
         """The score of each run."""
-        return [result.score(metric, direction) for result in self.results]
+        return [run.score(metric, direction) for run in self.runs]
 
     def validation(self, direction: str) -> float | None:
         """Mean loss of a character of the validation set."""
-        losses = [result.validation[direction] for result in self.results if direction in result.validation]
+        losses = [run.validation[direction] for run in self.runs if direction in run.validation]
         return fmean(losses) if losses else None
 
     @property
     def passes(self) -> dict[str, float]:
         """Over each corpus, mean of the runs."""
-        common = set.intersection(*(set(result.passes) for result in self.results))
-        return {name: fmean(r.passes[name] for r in self.results) for name in common}
+        common = set.intersection(*(set(run.passes) for run in self.runs))
+        return {name: fmean(r.passes[name] for r in self.runs) for name in common}
 
     @property
     def cost(self) -> Cost:
         """Mean of the runs."""
-        costs = [asdict(result.cost) for result in self.results]
+        costs = [asdict(run.cost) for run in self.runs]
         return Cost(**{key: fmean(cost[key] for cost in costs) for key in costs[0]})
 
 
@@ -81,14 +82,14 @@ class Comparison:
 
     split: str
     rows: tuple[Row, ...]
-    scored: ScoredRuns
+    resampled: ResampledScores
 
     def against(self, reference: str) -> Comparison:
         """The same runs beside another row."""
         if reference not in (names := [row.name for row in self.rows]):
             raise ValueError(f"--reference {reference}: there is no such row; there are {', '.join(names)}")
         rows = sorted(self.rows, key=lambda row: row.name != reference)
-        return Comparison(self.split, tuple(rows), self.scored)
+        return Comparison(self.split, tuple(rows), self.resampled)
 
     @property
     def reference(self) -> Row:
@@ -98,13 +99,13 @@ class Comparison:
     @cached_property
     def pairs(self) -> dict[str, int]:
         """Training pairs of the directions that all runs have, largest first."""
-        pairs = self.reference.results[0].pairs
-        return {name: pairs[name] for name in largest_first({name: pairs[name] for name in self.scored.directions})}
+        pairs = self.reference.runs[0].pairs
+        return {name: pairs[name] for name in largest_first({name: pairs[name] for name in self.resampled.directions})}
 
     @property
     def metrics(self) -> list[str]:
         """Those that can be compared."""
-        return self.scored.metrics
+        return self.resampled.metrics
 
     @cached_property
     def low_resource(self) -> list[str]:
@@ -128,8 +129,7 @@ class Comparison:
         """
         if self.validated:
             return max(self.validated, key=lambda name: row.validation(name) or 0.0)
-        sign = 1 if METRICS[metric].higher_is_better else -1
-        return min(self.pairs, key=lambda name: sign * fmean(row.scores(metric, name)))
+        return min(self.pairs, key=lambda name: METRICS[metric].sign * fmean(row.scores(metric, name)))
 
     def members(self, row: Row, metric: str, group: str) -> list[str]:
         """The directions whose mean a group is."""
@@ -150,28 +150,28 @@ class Comparison:
     @cached_property
     def noisy(self) -> list[str]:
         """Rows whose runs differ more from seed to seed than those of the others, in all directions and metrics."""
-        return sorted(noisy_rows(self.scored.labels, np.concatenate(list(self.scored.observed.values())).T))
+        return sorted(noisy_rows(self.resampled.labels, np.concatenate(list(self.resampled.observed.values())).T))
 
     def peers(self, row: Row) -> list[int]:
         """The runs that tell how noisy training is: all but those of noisy rows; of a noisy row, its own only."""
         pair = {row.name, self.reference.name}
         alone = not pair.isdisjoint(self.noisy)
         return [
-            i for i, (name, _) in enumerate(self.scored.labels) if name in pair or not (alone or name in self.noisy)
+            i for i, (name, _) in enumerate(self.resampled.labels) if name in pair or not (alone or name in self.noisy)
         ]
 
     @cached_property
     def contrasts(self) -> dict[str, Contrast]:
         """Of every other row and the reference, among their peers."""
         return {
-            row.name: contrast([self.scored.labels[run] for run in self.peers(row)], row.name, self.reference.name)
+            row.name: contrast([self.resampled.labels[run] for run in self.peers(row)], row.name, self.reference.name)
             for row in self.rows[1:]
         }
 
     @cached_property
-    def doubts(self) -> list[str]:
-        """What is not alike, and what cannot be told from so little."""
-        return list(doubts_about(self))
+    def warnings(self) -> list[ComparisonWarning]:
+        """What makes it unfair, or less certain than it looks."""
+        return list(warnings_about(self))
 
     def findings(self, row: Row, metric: str) -> Findings:
         """A row against the reference."""
@@ -179,8 +179,7 @@ class Comparison:
             name: self._difference(row, metric, {each.name: [name] for each in self.rows}) for name in self.pairs
         }
         corrected = holm({name: each.p for name, each in directions.items()})
-        better = 1 if METRICS[metric].higher_is_better else -1
-        significant = {n: better * directions[n].difference for n in directions if corrected[n] < ALPHA}
+        significant = {n: METRICS[metric].sign * directions[n].difference for n in directions if corrected[n] < ALPHA}
         members = {group: {row.name: self.members(row, metric, group) for row in self.rows} for group in GROUPS}
         return Findings(
             directions,
@@ -192,14 +191,14 @@ class Comparison:
 
     def _difference(self, row: Row, metric: str, members: Mapping[str, Sequence[str]]) -> Difference:
         """Of means over directions, which are given for each row."""
-        wanted = [name for name in self.scored.directions if any(name in names for names in members.values())]
-        places = np.array([[self.scored.directions.index(name)] for name in wanted])
+        wanted = [name for name in self.resampled.directions if any(name in names for names in members.values())]
+        places = np.array([[self.resampled.directions.index(name)] for name in wanted])
         peers = self.peers(row)
-        chosen = np.array([[name in members[self.scored.labels[run][0]] for run in peers] for name in wanted])
+        chosen = np.array([[name in members[self.resampled.labels[run][0]] for run in peers] for name in wanted])
         shares = chosen / chosen.sum(axis=0)
         observed, sampled = (
             np.where(chosen, scores[metric][..., places, peers] * shares, 0.0).sum(axis=-2)
-            for scores in (self.scored.observed, self.scored.sampled)
+            for scores in (self.resampled.observed, self.resampled.sampled)
         )
         return difference(self.contrasts[row.name], observed, sampled)
 
@@ -209,28 +208,25 @@ class Comparison:
         return {
             "split": self.split,
             "reference": self.reference.name,
-            "samples": self.scored.samples,
+            "samples": self.resampled.samples,
             "worst_by": "validation" if self.validated else "test",
-            "doubts": self.doubts,
-            "signature": self.reference.results[0].signature,
-            "metrics": {
-                name: {"label": METRICS[name].label}
-                | {key: getattr(METRICS[name], key) for key in ("higher_is_better", "digits")}
-                for name in self.metrics
-            },
+            "warnings": [warning.as_json() for warning in self.warnings],
+            "signature": self.reference.runs[0].signature,
+            "metrics": {name: METRICS[name].as_json() for name in self.metrics},
+            "primary": primary_of(self.metrics),
             "directions": {n: {"pairs": pairs, "resource": resource.get(n)} for n, pairs in self.pairs.items()},
             "rows": [self._row_json(row) for row in self.rows],
         }
 
     def _row_json(self, row: Row) -> dict[str, Any]:
-        tau = row.results[0].tau
+        tau = row.runs[0].tau
         return {
             "name": row.name,
-            "strategy": row.results[0].strategy,
+            "strategy": row.runs[0].strategy,
             "tau": "inf" if tau == math.inf else tau,
             "seeds": row.seeds,
             "freedom": None if row is self.reference else self.contrasts[row.name].freedom,
-            "runs": [_from_here(result.folder) for result in row.results],
+            "runs": [_from_here(run.folder) for run in row.runs],
             "passes": {name: row.passes[name] for name in self.pairs},
             "cost": asdict(row.cost),
             "validation": {name: row.validation(name) for name in self.pairs},
@@ -268,45 +264,49 @@ def _findings_json(found: Findings) -> dict[str, Any]:
     }
 
 
-def compare(results: Sequence[Result], reference: str | None, split: str, warn: Callable[[str], object]) -> Comparison:
-    """Put runs side by side. The reference is the named row, or else the first on the data as they are, or the first.
+def compare(runs: Sequence[ScoredRun], reference: str | None, split: str) -> Comparison:
+    """Put runs side by side. The reference is the named row, else the first with proportional sampling, else the first.
 
     ValueError if they were not scored on the same sentences.
     """
-    by_row: dict[str, list[Result]] = {}
-    for result in results:
-        by_row.setdefault(result.row, []).append(result)
+    by_row: dict[str, list[ScoredRun]] = {}
+    for run in runs:
+        by_row.setdefault(run.row, []).append(run)
     if not by_row:
         raise ValueError("there is nothing to compare")
     chosen = reference or next((n for n, each in by_row.items() if each[0].tau == 1), next(iter(by_row)))
-    refuse_different_tests(results)
-    refuse_twins(results)
+    refuse_different_tests(runs)
+    refuse_twins(runs)
     for name, each in by_row.items():
-        if len({(result.strategy, result.tau) for result in each}) > 1:
-            strategies = ", ".join(sorted({result.strategy for result in each}))
+        if len({(run.strategy, run.tau) for run in each}) > 1:
+            strategies = ", ".join(sorted({run.strategy for run in each}))
             raise ValueError(f"{name}: runs of different strategies ({strategies}); give them names: NAME=RUN")
     rows = tuple(Row(name, tuple(sorted(each, key=lambda r: r.seed))) for name, each in by_row.items())
-    comparison = Comparison(split, rows, ScoredRuns(tuple(results))).against(chosen)
+    comparison = Comparison(split, rows, ResampledScores(tuple(runs))).against(chosen)
     if not comparison.pairs:
         raise ValueError("these runs have no direction in common")
     if not comparison.metrics:
         raise ValueError("these runs have no score in common; score them all in the same way")
-    for doubt in comparison.doubts:
-        warn(doubt)
     return comparison
 
 
 def comparison_of(
     named: Sequence[tuple[str, Run]], reference: str | None, warn: Callable[[str], object]
 ) -> dict[str, Any] | None:
-    """The comparison of runs on their test sets, as JSON; None if there is only one, or one is not scored."""
+    """The comparison of runs on their test sets, as JSON; None if there is only one, or one is not scored.
+
+    `warn` is told the warnings, or why there is no comparison.
+    """
     if len(named) < 2:
         return None
     if reference is not None and reference not in (names := [name for name, _ in named]):
         raise ValueError(f"--reference {reference}: there is no such row; there are {', '.join(dict.fromkeys(names))}")
     try:
-        results = [read_result(run, name, "test") for name, run in named]
-        return compare(results, reference, "test", warn).as_json()
+        runs = [read_scored_run(run, name, "test") for name, run in named]
+        comparison = compare(runs, reference, "test")
     except ValueError as error:
         warn(f"without a comparison: {error}")
         return None
+    for warning in comparison.warnings:
+        warn(warning.message)
+    return comparison.as_json()

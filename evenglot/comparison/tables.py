@@ -60,9 +60,9 @@ def sheets(comparison: Json) -> list[Sheet]:
 
 
 def verdict(comparison: Json, metric: str | None = None) -> list[str]:
-    """What can be said of each row, in words, whoever wins; by default in chrF++, or the first metric there is."""
+    """One sentence for each row against the reference, by default in the primary metric."""
     metrics = comparison["metrics"]
-    chosen = metric or ("chrf" if "chrf" in metrics else next(iter(metrics)))
+    chosen = metric or comparison["primary"]
     label, digits = metrics[chosen]["label"], metrics[chosen]["digits"]
     better = 1 if metrics[chosen]["higher_is_better"] else -1
     lines = []
@@ -86,19 +86,27 @@ def verdict(comparison: Json, metric: str | None = None) -> list[str]:
 def to_markdown(comparison: Json) -> str:
     """Everything on one page."""
     text = [sheet.to_markdown() for sheet in sheets(comparison)]
-    said = [*verdict(comparison), *(f"Doubt: {doubt}." for doubt in comparison["doubts"])]
+    said = [*verdict(comparison), *_warnings(comparison)]
     return "\n".join([*(["".join(f"- {line}\n" for line in said)] if said else []), *text, _signatures(comparison)])
 
 
 def to_latex(comparison: Json) -> str:
     """The tables, with the packages they need."""
-    comments = ["\\usepackage{booktabs}", *(f"Doubt: {doubt}." for doubt in comparison["doubts"])]
+    comments = ["\\usepackage{booktabs}", *_warnings(comparison)]
     heading = "".join(f"% {comment}\n" for comment in comments)
     return heading + "\n" + "\n".join(sheet.to_latex() for sheet in sheets(comparison))
 
 
+def _warnings(comparison: Json) -> list[str]:
+    return [f"Warning: {warning['message']}." for warning in comparison["warnings"]]
+
+
 def _signatures(comparison: Json) -> str:
-    return "".join(f"{key}: `{text}`  \n" for key, text in comparison["signature"].items())
+    """Of the metrics that are compared."""
+    signature = comparison["signature"]
+    return "".join(
+        f"{about['label']}: `{signature[key]}`  \n" for key, about in comparison["metrics"].items() if key in signature
+    )
 
 
 def _languages(comparison: Json) -> dict[str, str]:

@@ -16,6 +16,7 @@ from evenglot.config import Config
 from evenglot.directions import Direction, tag, tag_kind
 from evenglot.runs.log import read_log
 from evenglot.runs.run import Run
+from evenglot.scoring.metrics import Metric, scored_by
 
 CARD = """\
 ---
@@ -119,19 +120,21 @@ def _score_table(run: Run) -> str:
         return "None yet: `evenglot score` computes them."
     try:
         scores = json.loads(file.read_text(encoding="utf-8"))
-        rows = [[name, *_two(row), str(row["lines"])] for name, row in scores["directions"].items()]
-        rows.append(["mean", *_two(scores["macro"]), ""])
+        metrics = scored_by(scores["macro"])
+        rows = [[name, *_cells(row, metrics), str(row["lines"])] for name, row in scores["directions"].items()]
+        rows.append(["mean", *_cells(scores["macro"], metrics), ""])
         worst, signature = scores["worst"], scores["signature"]
-        told = [f"BLEU: `{signature['bleu']}`", f"chrF++: `{signature['chrf']}`", f"Worst: {worst['direction']}"]
+        told = [f"{each.label}: `{signature[each.key]}`" for each in metrics if each.from_text]
+        told.append(f"Worst: {worst['direction']}")
         title = f"On the split `{scores['split']}`:"
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"{file}: not as `evenglot score` writes it; run that again, or remove the file") from error
-    table = _table(["direction", "BLEU", "chrF++", "sentences"], rows)
+    table = _table(["direction", *(each.label for each in metrics), "sentences"], rows)
     return "\n\n".join([title, table, ". ".join(told) + "."])
 
 
-def _two(row: Mapping[str, float]) -> list[str]:
-    return [f"{row['bleu']:.2f}", f"{row['chrf']:.2f}"]
+def _cells(row: Mapping[str, float], metrics: Sequence[Metric]) -> list[str]:
+    return [each.text(row[each.scores_key]) for each in metrics]
 
 
 def _table(heading: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

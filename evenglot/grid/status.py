@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from evenglot.balance import Signal
-from evenglot.comparison.results import Result, read_result
+from evenglot.comparison.scored_run import ScoredRun, read_scored_run
 from evenglot.config.changes import ENDS_RUN, FREE_IN_GRID
 from evenglot.grid.keep import kept
 from evenglot.grid.plan import Grid, Job
@@ -98,12 +98,12 @@ def wanted_losses(job: Job, jobs: Sequence[Job]) -> dict[Path, Signal]:
     return {other.needs[1]: other.needs[2] for other in jobs if other.needs and other.needs[0] == job.run}
 
 
-def grid_results(grid: Grid, jobs: Sequence[Job], keep_in: Path | None = None) -> dict[str | None, list[Result]]:
+def grid_results(grid: Grid, jobs: Sequence[Job], keep_in: Path | None = None) -> dict[str | None, list[ScoredRun]]:
     """The results of all scored runs, by set of directions; of stored runs, from the --keep folder."""
-    found: dict[str | None, list[Result]] = {}
+    found: dict[str | None, list[ScoredRun]] = {}
     for job in jobs:
         there = None if keep_in is None else Run(keep_in / job.name)
         run = there if there is not None and scored_with(there, grid.split) is not None else job.run
         if scored_with(run, grid.split) is not None:
-            found.setdefault(job.direction, []).append(read_result(run, job.strategy, grid.split))
+            found.setdefault(job.direction, []).append(read_scored_run(run, job.strategy, grid.split))
     return found

@@ -1,4 +1,4 @@
-"""The comparison of several runs (evaluation/compare.py) in the compact form that the page embeds."""
+"""The comparison of several runs (comparison/compare.py) in the compact form that the page embeds."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 from evenglot.comparison.bootstrap import ALPHA
 from evenglot.comparison.tables import verdict
+from evenglot.wording import listed
 
 PARTS = ("mean", "worst", "low_resource", "high_resource")
 MOST_TOLD = 4  # with more rows than these, only those that differ get a sentence
@@ -22,9 +23,10 @@ def comparison_data(comparison: Mapping[str, Any]) -> dict[str, Any]:
         "reference": comparison["reference"],
         "samples": comparison["samples"],
         "worst_by": comparison["worst_by"],
-        "doubts": comparison["doubts"],
+        "warnings": comparison["warnings"],
         "signature": comparison["signature"],
         "metrics": metrics,
+        "primary": comparison["primary"],
         "directions": [{"name": name, **comparison["directions"][name]} for name in names],
         "rows": [_row(row, names, metrics) for row in comparison["rows"]],
         "summary": {key: _summary(comparison, key) for key in metrics},
@@ -104,7 +106,7 @@ def _summary(comparison: Mapping[str, Any], key: str) -> list[str]:
     if not harming:
         told.append("No direction is significantly worse.")
     elif len(against) > MOST_TOLD:
-        told.append(f"Some direction is significantly worse with {_and(harming)}.")
+        told.append(f"Some direction is significantly worse with {listed(harming)}.")
     return told
 
 
@@ -112,7 +114,3 @@ def _others(count: int, told: list[str]) -> str:
     if not told:
         return "No strategy is"
     return "One other strategy is not" if count == 1 else f"{count} other strategies are not"
-
-
-def _and(words: list[str]) -> str:
-    return f"{', '.join(words[:-1])} and {words[-1]}" if len(words) > 1 else words[0]

@@ -18,10 +18,12 @@ from evenglot.runs.history import History, Series, history
 from evenglot.runs.log import Event, read_log
 from evenglot.runs.run import Run
 from evenglot.runs.scores import read_scores
+from evenglot.scoring.metrics import METRICS, PRIMARY, Metric
 
 Data = dict[str, Any]
 
 DIGITS = 4  # significant ones: more than a picture shows
+SCORE_KEYS = ("off_target", "off_target_references", "comet", "lines")  # beside the metrics
 HEADING = "# Every setting, defaults filled in. Paths are seen from beside the run, or only their last part is left.\n"
 
 
@@ -37,9 +39,15 @@ def page_data(
         "evenglot": __version__,
         "written": datetime.now(UTC).isoformat(timespec="seconds"),
         "live": live,
+        "metrics": [_metric(each) for each in METRICS.values()],
+        "primary": PRIMARY,
         "runs": [run_data(run, name, live=live) for run, name in zip(runs, unique_names(runs, names), strict=True)],
         "comparison": None if comparison is None else comparison_data(comparison),
     }
+
+
+def _metric(metric: Metric) -> Data:
+    return {"key": metric.key, "scores_key": metric.scores_key, "heading": metric.heading, **metric.as_json()}
 
 
 def short_names(runs: Sequence[Run]) -> list[str]:
@@ -141,7 +149,7 @@ def _row(name: str, story: History, shares: Mapping[str, float], scores: Mapping
         "passes": story.passes[name],
         "train": _last(story.train_losses, name),
         "valid": _last(story.valid_losses, name),
-        **{key: scored.get(key) for key in ("bleu", "chrf", "off_target", "off_target_references", "comet", "lines")},
+        **{key: scored.get(key) for key in (*SCORE_KEYS, *(metric.scores_key for metric in METRICS.values()))},
     }
     return {**rounded(row), "pairs": row["pairs"]}
 

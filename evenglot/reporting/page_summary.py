@@ -9,7 +9,8 @@ from typing import Any
 
 from evenglot.files import without_paths
 from evenglot.runs.history import History
-from evenglot.wording import duration
+from evenglot.scoring.metrics import METRICS, PRIMARY, Metric, scored_by
+from evenglot.wording import duration, listed
 
 
 def sentences(
@@ -39,16 +40,18 @@ def _trained(story: History, progress: Mapping[str, Any]) -> str:
 
 def _quality(story: History, scores: Mapping[str, Any] | None) -> str:
     if scores is not None:
-        by_name = {name: row["chrf"] for name, row in scores["directions"].items()}
-        mean, bleu = scores["macro"]["chrf"], scores["macro"]["bleu"]
-        told = f"On the {scores['split']} set it reaches chrF++ {mean:.1f} and BLEU {bleu:.1f}"
+        told = f"On the {scores['split']} set it reaches {listed(text_scores(scores['macro']))}"
+        metric = METRICS[PRIMARY]
+        by_name = {name: row[metric.scores_key] for name, row in scores["directions"].items()}
         if len(by_name) == 1:
             return f"{told}."
-        worst, best = scores["worst"]["direction"], max(by_name, key=by_name.__getitem__)
-        low, high = by_name[worst], by_name[best]
+        worst = scores["worst"]["direction"]
+        best = max(by_name, key=lambda name: metric.sign * by_name[name])
+        mean = scores["macro"][metric.scores_key]
+        to_mean, to_best = (abs(by_name[worst] - other) for other in (mean, by_name[best]))
         return (
-            f"{told} on average; the worst direction is {worst} with chrF++ {low:.1f}, {mean - low:.1f} below the "
-            f"average and {high - low:.1f} below the best, {best}."
+            f"{told} on average; the worst direction is {worst} with {_told(metric, by_name[worst])}, {to_mean:.1f} "
+            f"worse than the average and {to_best:.1f} worse than the best, {best}."
         )
     if not story.valid_losses_per_character:
         return ""
@@ -61,6 +64,16 @@ def _quality(story: History, scores: Mapping[str, Any] | None) -> str:
     if len(losses) == 1:
         return f"{told}."
     return f"{told}, and worst for {worst} with {losses[worst]:.3f}, {100 * (losses[worst] / mean - 1):.0f} % above it."
+
+
+def text_scores(scores: Mapping[str, Any]) -> list[str]:
+    """'chrF++ 40.1', the primary metric first: those computed from text."""
+    found = sorted(scored_by(scores), key=lambda metric: metric.key != PRIMARY)
+    return [_told(metric, scores[metric.scores_key]) for metric in found if metric.from_text]
+
+
+def _told(metric: Metric, score: float) -> str:
+    return f"{metric.label} {metric.text(score, fewer=1)}"
 
 
 def _favoured(story: History, shares: Mapping[str, float]) -> str:
@@ -94,9 +107,11 @@ def figures(
     if scores is not None:
         worst = scores["worst"]
         count = len(scores["directions"])
-        found.append(("chrF++, mean", f"{scores['macro']['chrf']:.1f}", f"BLEU {scores['macro']['bleu']:.1f}"))
+        metric = METRICS[PRIMARY]
+        mean, low = (metric.text(each[metric.scores_key], fewer=1) for each in (scores["macro"], worst))
+        found.append((f"{metric.label}, mean", mean, ", ".join(text_scores(scores["macro"])[1:])))
         if count > 1:
-            found.append(("chrF++, worst", f"{worst['chrf']:.1f}", worst["direction"]))
+            found.append((f"{metric.label}, worst", low, worst["direction"]))
     elif story.valid_losses:
         last = [values[-1] for values in story.valid_losses.values.values()]
         losses = [loss for loss in last if loss is not None]

@@ -1,4 +1,4 @@
-"""Translations worth a look: of each direction the best, the median and the worst, by chrF++ of the sentence."""
+"""Translations worth a look: of each direction the best, the median and the worst, by the primary metric."""
 
 from __future__ import annotations
 
@@ -7,11 +7,10 @@ from dataclasses import asdict, dataclass
 from functools import lru_cache
 from typing import Any
 
-from sacrebleu.metrics.chrf import CHRF
-
 from evenglot.corpus.prepared import open_prepared
 from evenglot.runs.run import Run
 from evenglot.runs.scores import read_translations, translations_file
+from evenglot.scoring.metrics import METRICS, PRIMARY, Metric, TextOptions
 
 HELD_OUT = ("test", "valid", "valid_full")  # what can be scored, in the order of interest
 MOST_SENTENCES = 400  # of a direction are looked at, spread over its set: a sentence takes about 0.2 ms
@@ -19,12 +18,12 @@ MOST_SENTENCES = 400  # of a direction are looked at, spread over its set: a sen
 
 @dataclass(frozen=True)
 class Sample:
-    """A sentence, what a person made of it, and what the model made of it."""
+    """A sentence, its reference, its translation, and the score of the sentence in the primary metric."""
 
     source: str
     reference: str
     translation: str
-    chrf: float
+    score: float
 
 
 @dataclass(frozen=True)
@@ -51,14 +50,22 @@ def choose(sources: Sequence[str], references: Sequence[str], translations: Sequ
     filled = [index for index, reference in enumerate(references) if reference.strip()]
     if not filled:
         return None
-    metric = CHRF(word_order=2)
-    scored = []
-    for index in _spread(filled, MOST_SENTENCES):
-        score = metric.sentence_score(translations[index], [references[index]]).score
-        scored.append(Sample(sources[index], references[index], translations[index], score))
-    scored.sort(key=lambda sample: (sample.chrf, -len(sample.reference)))
-    best = max(scored, key=lambda sample: (sample.chrf, len(sample.reference)))
+    metric = METRICS[PRIMARY]
+    chosen = _spread(filled, MOST_SENTENCES)
+    scores = _sentence_scores(metric, [translations[i] for i in chosen], [references[i] for i in chosen])
+    scored = [
+        Sample(sources[i], references[i], translations[i], score) for i, score in zip(chosen, scores, strict=True)
+    ]
+    scored.sort(key=lambda sample: (metric.sign * sample.score, -len(sample.reference)))
+    best = max(scored, key=lambda sample: (metric.sign * sample.score, len(sample.reference)))
     return Samples(best=best, median=scored[len(scored) // 2], worst=scored[0], looked_at=len(scored))
+
+
+def _sentence_scores(metric: Metric, translations: Sequence[str], references: Sequence[str]) -> list[float]:
+    if metric.counter is None:
+        raise ValueError(f"{metric.label}: not computed from text, so it cannot rank translations")
+    counts = metric.counter(TextOptions()).count(translations, references)
+    return [float(score) for score in metric.score(counts.astype(float))]
 
 
 def _spread(items: Sequence[int], most: int) -> list[int]:

@@ -58,9 +58,7 @@ def _unfinished(story: History, last_step: int, live: bool) -> list[Warning]:
 def _without_scores(story: History, scores: Mapping[str, Any] | None) -> list[Warning]:
     if scores is not None or story.done is None:
         return []
-    return [
-        Warning("scores", "There are no BLEU and chrF++ yet: run `evenglot score` for this run, then report again.")
-    ]
+    return [Warning("scores", "There are no scores yet: run `evenglot score` for this run, then report again.")]
 
 
 def _kind(message: str) -> Kind:

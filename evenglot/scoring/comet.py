@@ -11,7 +11,7 @@ from evenglot.runs.run import RunError
 
 
 def comet_score(command: str, sources: list[str], hypotheses: list[str], references: list[str], folder: Path) -> float:
-    """COMET needs packages that quarrel with ours, so it runs as a command of another environment (`comet-score`)."""
+    """COMET has conflicting dependencies, so it runs as a command of another environment (`comet-score`)."""
     files = {"-s": sources, "-t": hypotheses, "-r": references}
     arguments = []
     for option, lines in files.items():

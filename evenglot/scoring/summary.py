@@ -1,4 +1,4 @@
-"""What the scores of all directions come to."""
+"""Averages over directions: all of them, the worst one, the smaller and the larger corpora."""
 
 from __future__ import annotations
 
@@ -6,16 +6,20 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
-from evenglot.scoring.scores import Scored
+from evenglot.scoring.metrics import METRICS, PRIMARY
+from evenglot.scoring.scorer import DirectionScores, scores_json
 
 
-def summary(scored: Mapping[str, Scored], pairs: Mapping[str, int]) -> dict[str, Any]:
-    """Unweighted mean, the worst direction by chrF++, and the means of the smaller and of the larger corpora."""
-    worst = min(scored, key=lambda name: scored[name].chrf)
+def summary(scored: Mapping[str, DirectionScores], pairs: Mapping[str, int]) -> dict[str, Any]:
+    """Unweighted mean, the worst direction in the primary metric, and means of the smaller and of the larger corpora.
+
+    A metric that some direction lacks has no mean.
+    """
+    worst = min(scored, key=lambda name: METRICS[PRIMARY].sign * scored[name].scores[PRIMARY])
     larger, smaller = halves({name: pairs.get(name, 0) for name in scored})
     content: dict[str, Any] = {
         "macro": _means(scored, list(scored)),
-        "worst": {"direction": worst, "bleu": scored[worst].bleu, "chrf": scored[worst].chrf},
+        "worst": {"direction": worst, **scores_json(scored[worst].scores)},
     }
     if smaller:
         content["low_resource"] = {"directions": smaller[::-1], **_means(scored, smaller)}
@@ -35,5 +39,6 @@ def largest_first(pairs: Mapping[str, int]) -> list[str]:
     return sorted(pairs, key=lambda name: (-pairs[name], name))
 
 
-def _means(scored: Mapping[str, Scored], names: Sequence[str]) -> dict[str, float]:
-    return {key: fmean(getattr(scored[name], key) for name in names) for key in ("bleu", "chrf")}
+def _means(scored: Mapping[str, DirectionScores], names: Sequence[str]) -> dict[str, float]:
+    shared = [key for key in METRICS if all(key in scored[name].scores for name in names)]
+    return scores_json({key: fmean(scored[name].scores[key] for name in names) for key in shared})

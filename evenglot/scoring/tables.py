@@ -7,43 +7,41 @@ from typing import Any
 
 from rich.table import Table
 
+from evenglot.scoring.metrics import METRICS, PRIMARY, Metric
 from evenglot.tables import table
 
-OPTIONAL = {  # heading, factor, digits
-    "loss_per_character": ("loss/char", 1, 3),
-    "off_target": ("off-target %", 100, 1),
-    "comet": ("COMET", 1, 4),
-}
+MEANS = {"macro": "mean", "low_resource": "smaller half", "high_resource": "larger half"}
+OTHER = {"off_target": ("off-target %", 100, 1), "comet": ("COMET", 1, 4)}  # heading, factor, digits
 
 
 def score_table(scores: Mapping[str, Any], pairs: Mapping[str, int]) -> Table:
-    """One row a direction, largest corpus first, and the means."""
+    """One row per direction, largest corpus first, and the means."""
     directions = scores["directions"]
-    extra = [key for key in OPTIONAL if any(row.get(key) is not None for row in directions.values())]
+    metrics = [each for each in METRICS.values() if any(each.scores_key in row for row in directions.values())]
+    other = [key for key in OTHER if any(row.get(key) is not None for row in directions.values())]
     rows = {}
     for name in sorted(directions, key=lambda name: -pairs.get(name, 0)):
         row = directions[name]
-        rows[name] = [f"{pairs.get(name, 0):,}", f"{row['lines']:,}", *_two(row), *(_cell(row, key) for key in extra)]
-    for label, key in (("mean", "macro"), ("smaller corpora", "low_resource"), ("larger corpora", "high_resource")):
+        sizes = [f"{pairs.get(name, 0):,}", f"{row['lines']:,}"]
+        rows[name] = [*sizes, *(_score(row, each) for each in metrics), *(_other(row, key) for key in other)]
+    for key, label in MEANS.items():
         if key in scores:
-            rows[label] = ["", "", *_two(scores[key]), *("" for _ in extra)]
-    columns = ["train pairs", "lines", "BLEU", "chrF++", *(OPTIONAL[key][0] for key in extra)]
-    return table(f"Scores ({scores['split']})", rows, columns)
+            rows[label] = ["", "", *(_score(scores[key], each) for each in metrics), *("" for _ in other)]
+    headings = ["pairs", "lines", *(each.heading for each in metrics), *(OTHER[key][0] for key in other)]
+    return table(f"Scores ({scores['split']})", rows, headings)
 
 
-def _two(row: Mapping[str, float]) -> list[str]:
-    return [f"{row['bleu']:.2f}", f"{row['chrf']:.2f}"]
+def _score(row: Mapping[str, Any], metric: Metric) -> str:
+    return "-" if row.get(metric.scores_key) is None else metric.text(row[metric.scores_key])
 
 
-def _cell(row: Mapping[str, Any], key: str) -> str:
-    _, factor, digits = OPTIONAL[key]
+def _other(row: Mapping[str, Any], key: str) -> str:
+    _, factor, digits = OTHER[key]
     return "-" if row.get(key) is None else f"{factor * row[key]:.{digits}f}"
 
 
 def score_summary(scores: Mapping[str, Any]) -> str:
-    """The worst direction, and how the numbers were made."""
-    worst, signature = scores["worst"], scores["signature"]
-    return (
-        f"Worst direction: {worst['direction']}, chrF++ {worst['chrf']:.2f}.\n"
-        f"BLEU {signature['bleu']}\nchrF++ {signature['chrf']}"
-    )
+    """The worst direction, and the signature of each metric."""
+    worst, signature, primary = scores["worst"], scores["signature"], METRICS[PRIMARY]
+    lines = [f"Worst direction: {worst['direction']}, {primary.label} {primary.text(worst[primary.scores_key])}."]
+    return "\n".join([*lines, *(f"{METRICS[key].label} {text}" for key, text in signature.items())])

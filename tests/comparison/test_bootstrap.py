@@ -23,13 +23,13 @@ from evenglot.comparison.bootstrap import (
     samples_for,
     sentences_of,
 )
-from evenglot.comparison.noise import contrast
-from evenglot.scoring.scores import Scorer
-from evenglot.scoring.statistics import METRICS, Metric
+from evenglot.comparison.seed_variance import contrast
+from evenglot.scoring.metrics import METRICS, Metric
+from evenglot.scoring.scorer import Scorer
 
 SENTENCES, SAMPLES = 40, 300
 SACREBLEU = {"bleu": BLEU(), "chrf": CHRF(word_order=2)}
-MEAN = Metric("mean", True, 2, lambda counts: counts[..., 0] / counts[..., 1])
+MEAN = Metric("mean", "mean", True, 2, lambda counts: counts[..., 0] / counts[..., 1])
 
 
 def corpus(noise, seed):

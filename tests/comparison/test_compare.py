@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 
 from evenglot.comparison.compare import Comparison, compare
-from evenglot.comparison.results import Cost, Result
-from evenglot.scoring.statistics import METRICS, Statistics
+from evenglot.comparison.scored_run import Cost, ScoredRun
+from evenglot.comparison.warnings import ComparisonWarning
+from evenglot.scoring.metrics import METRICS
+from evenglot.scoring.sentence_statistics import SentenceStatistics
 
 SENTENCES = 60
 PAIRS = {"aa-en": 1000, "bb-en": 300, "cc-en": 20}
@@ -23,12 +25,15 @@ def counts_of(quality: float, direction: str, seed: int) -> dict:
     bleu = [words, words, *(np.maximum(right - n, 0) for n in range(4)), *(words - n for n in range(4))]
     chrf = [column for _ in range(8) for column in (words, words, right)]
     loss = [(1 - right / words) * 50 + 1, np.full(SENTENCES, 40.0)]
-    return {"bleu": np.stack(bleu, 1), "chrf": np.stack(chrf, 1), "loss": np.stack(loss, 1)}
+    ter = [words - right, words]
+    return {
+        key: np.stack(columns, 1) for key, columns in (("bleu", bleu), ("chrf", chrf), ("ter", ter), ("loss", loss))
+    }
 
 
 def result(
     row: str, quality: dict[str, float] | float = 0.5, *, seed=1, pairs=PAIRS, without=(), **changes: object
-) -> Result:
+) -> ScoredRun:
     """A scored run, made up; `without`: metrics it lacks."""
     by_direction = quality if isinstance(quality, dict) else dict.fromkeys(pairs, quality)
     counts = {
@@ -44,18 +49,24 @@ def result(
         "pairs": dict(pairs),
         "passes": dict.fromkeys(pairs, 2.0),
         "validation": {name: 2 - q for name, q in by_direction.items()},
-        "statistics": Statistics(counts, {name: f"references of {name}" for name in by_direction}),
+        "statistics": SentenceStatistics(counts, {name: f"references of {name}" for name in by_direction}),
         "signature": {"bleu": "b", "chrf": "c"},
         "made": {"beam": 5, "which": "best"},
         "behind": False,
         "cost": Cost(100, 1e6, 60.0),
     }
-    return Result(**{**given, **changes})
+    return ScoredRun(**{**given, **changes})
 
 
-def compared(*results: Result, reference: str | None = None) -> tuple[Comparison, list[str]]:
-    warnings: list[str] = []
-    return compare(results, reference, "test", warnings.append), warnings
+def compared(*results: ScoredRun, reference: str | None = None) -> tuple[Comparison, list[ComparisonWarning]]:
+    comparison = compare(results, reference, "test")
+    return comparison, comparison.warnings
+
+
+def of_kind(warnings: list[ComparisonWarning], kind: str) -> ComparisonWarning:
+    """The only one of its kind."""
+    (found,) = [warning for warning in warnings if warning.kind == kind]
+    return found
 
 
 def row_of(comparison: Comparison, name: str) -> dict:
@@ -134,7 +145,7 @@ def test_the_worst_is_chosen_on_validation_not_on_test():
 def test_without_validation_the_test_set_must_choose():
     comparison, warnings = compared(result("erm", MIXED, validation={}))
     assert comparison.as_json()["worst_by"] == "test"
-    assert any("no validation losses" in warning for warning in warnings)
+    assert of_kind(warnings, "worst-chosen-on-test")
     scores = row_of(comparison, "erm")["scores"]
     assert {metric: scores[metric]["worst"]["direction"] for metric in METRICS} == dict.fromkeys(METRICS, "aa-en")
 
@@ -146,7 +157,7 @@ def test_a_direction_without_validation_leaves_the_choice_to_the_others():
     assert row_of(comparison, "erm")["scores"]["chrf"]["worst"]["direction"] == "cc-en"
     assert row_of(comparison, "chi")["scores"]["chrf"]["worst"]["direction"] == "bb-en"
     assert comparison.as_json()["worst_by"] == "validation"
-    assert "no validation losses of aa-en: not among those of which the worst is chosen" in warnings
+    assert of_kind(warnings, "validation-incomplete").directions == ("aa-en",)
 
 
 def test_each_row_has_a_worst_direction_of_its_own():
@@ -232,7 +243,7 @@ def test_nothing_cannot_be_compared():
 def test_different_test_sentences_are_refused():
     other = result("chi")
     references = {**other.statistics.references, "bb-en": "something else"}
-    other = result("chi", statistics=Statistics(other.statistics.counts, references))
+    other = result("chi", statistics=SentenceStatistics(other.statistics.counts, references))
     with pytest.raises(ValueError, match="bb-en: runs/erm/seed-1 and runs/chi/seed-1 were scored on different sent"):
         compared(result("erm"), other)
 
@@ -262,12 +273,20 @@ def test_a_metric_that_a_run_lacks_is_left_out(missing):
 
 
 def test_scores_that_were_made_differently_are_not_compared():
-    """Refused, left out, or at least mentioned."""
-    try:
-        comparison, warnings = compared(result("erm"), result("chi", signature={"bleu": "tok:char", "chrf": "c"}))
-    except ValueError:
-        return
-    assert "bleu" not in comparison.metrics or any("bleu" in warning.lower() for warning in warnings)
+    comparison, warnings = compared(result("erm"), result("chi", signature={"bleu": "tok:char", "chrf": "c"}))
+    assert "bleu" not in comparison.metrics
+    assert of_kind(warnings, "metric-left-out").metrics == ("bleu",)
+
+
+def test_runs_scored_by_a_version_without_a_metric_are_compared_in_the_others():
+    newer = result("chi", signature={"bleu": "b", "chrf": "c", "ter": "t"})
+    comparison, warnings = compared(result("erm", without=["ter"]), newer)
+    assert comparison.metrics == ["bleu", "chrf", "loss"]
+    found = of_kind(warnings, "metric-left-out")
+    assert (found.metrics, found.rows) == (("ter",), ("erm",))
+    assert comparison.as_json()["warnings"][0] == {
+        "kind": "metric-left-out", "message": found.message, "rows": ["erm"], "metrics": ["ter"]
+    }  # fmt: skip
 
 
 # --------------------------------------------------------------------------------------------- seeds
@@ -296,23 +315,23 @@ def test_scores_are_means_over_seeds_with_their_spread():
 def test_one_seed_has_no_spread_and_is_warned_of():
     comparison, warnings = compared(result("erm"), result("chi"))
     assert row_of(comparison, "erm")["scores"]["bleu"]["mean"]["sd"] is None
-    assert len(warnings) == 1
-    assert "one seed" in warnings[0]
+    assert [warning.kind for warning in warnings] == ["seed-variance-unknown"]
 
 
 def test_other_seeds_than_those_of_the_reference_are_mentioned():
     comparison, warnings = compared(
         *(result("erm", seed=s) for s in (1, 2)), *(result("chi", seed=s) for s in (1, 2, 3))
     )
-    seeds = "chi: its seeds [1, 2, 3] are not those of erm [1, 2]"
-    assert warnings == [f"{seeds}; what seeds do to all rows is taken out of the difference"]
-    assert comparison.as_json()["doubts"] == warnings
+    assert [(warning.kind, warning.rows) for warning in warnings] == [("different-seeds", ("chi", "erm"))]
+    assert comparison.contrasts["chi"].by_seed
+    assert comparison.as_json()["warnings"] == [warning.as_json() for warning in warnings]
 
 
 def test_without_any_in_common_what_seeds_do_is_noise():
     """Two runs of which one is lucky, for both strategies: luck cancels only where the seeds are the same."""
-    _, warnings = compared(*(result("erm", seed=s) for s in (1, 2)), *(result("chi", seed=s) for s in (3, 4)))
-    assert warnings == ["chi: its seeds [3, 4] are not those of erm [1, 2]; what seeds do is noise"]
+    comparison, warnings = compared(*(result("erm", seed=s) for s in (1, 2)), *(result("chi", seed=s) for s in (3, 4)))
+    assert [(warning.kind, warning.rows) for warning in warnings] == [("different-seeds", ("chi", "erm"))]
+    assert not comparison.contrasts["chi"].by_seed
 
     def width(*seeds):
         runs = [result("erm", quality, seed=seed) for quality, seed in ((0.3, 1), (0.7, 2))]
@@ -326,7 +345,7 @@ def test_without_any_in_common_what_seeds_do_is_noise():
 
 def test_the_same_seed_twice_in_a_row_is_mentioned():
     _, warnings = compared(result("erm"), result("erm", 0.6, folder=Path("elsewhere")))
-    assert any("several runs with the same seed" in warning for warning in warnings)
+    assert of_kind(warnings, "repeated-seed").rows == ("erm",)
 
 
 def test_the_same_run_twice_in_a_row_is_refused():
@@ -337,9 +356,9 @@ def test_the_same_run_twice_in_a_row_is_refused():
 
 def test_one_test_sentence_is_mentioned():
     short = {name: {"chrf": counts_of(0.5, name, 1)["chrf"][: 1 if name == "cc-en" else 60]} for name in PAIRS}
-    statistics = Statistics(short, {name: f"references of {name}" for name in PAIRS})
+    statistics = SentenceStatistics(short, {name: f"references of {name}" for name in PAIRS})
     _, warnings = compared(result("erm", statistics=statistics), result("chi", statistics=statistics))
-    assert "cc-en: one test sentence, which tells nothing of others" in warnings
+    assert of_kind(warnings, "single-test-sentence").directions == ("cc-en",)
 
 
 def test_a_lonely_row_is_not_said_to_be_like_others():
@@ -348,14 +367,14 @@ def test_a_lonely_row_is_not_said_to_be_like_others():
 
 def test_less_training_is_mentioned():
     _, warnings = compared(result("erm"), result("chi", cost=Cost(50, 1e6, 60.0)))
-    assert "chi: 50 updates, erm 100: not the same amount of training" in warnings
+    assert of_kind(warnings, "different-updates").rows == ("chi", "erm")
 
 
 def test_one_seed_of_a_row_is_judged_by_the_noise_of_the_others():
     seeds = (1, 2, 3)
     others = [result(name, 0.5 + 0.01 * s, seed=s) for name in ("erm", "tau") for s in seeds]
     comparison, warnings = compared(*others, result("chi", 0.52))
-    assert "one seed of chi: taken to be as noisy as the other rows are" in warnings
+    assert of_kind(warnings, "seed-variance-assumed").rows == ("chi",)
     assert [row["freedom"] for row in comparison.as_json()["rows"]] == [None, 2, 2]
 
 
@@ -374,9 +393,9 @@ def test_a_row_that_is_noisier_than_the_others_is_judged_by_its_own_runs():
 
     comparison, warnings = compared(*runs(0.15))
     assert comparison.noisy == ["c"]
-    assert any(warning.endswith("judged by its own runs and those of erm alone") for warning in warnings)
+    assert of_kind(warnings, "noisy-row").rows == ("c",)
     _, warnings = compared(*runs(0.15), reference="c")
-    assert any("as it is the reference, each row is judged by its own runs" in warning for warning in warnings)
+    assert of_kind(warnings, "noisy-row").rows == ("c",)
     freedom = {row["name"]: row["freedom"] for row in comparison.as_json()["rows"]}
     assert freedom == {"erm": None, "a": 9, "b": 9, "c": 3, "d": 9}
     assert compared(*runs(0.01))[0].noisy == []
@@ -384,7 +403,7 @@ def test_a_row_that_is_noisier_than_the_others_is_judged_by_its_own_runs():
 
 def test_other_training_data_are_mentioned():
     _, warnings = compared(result("erm"), result("chi", pairs={**PAIRS, "aa-en": 9999}))
-    assert any("aa-en" in warning for warning in warnings)
+    assert of_kind(warnings, "different-training-data").directions == ("aa-en",)
 
 
 # --------------------------------------------------------------------------------------------- as JSON
@@ -424,15 +443,12 @@ def test_the_same_runs_give_the_same_numbers():
 def test_runs_of_different_strategies_are_not_seeds_of_one_row():
     mixed = [result("a", strategy="proportional"), result("a", strategy="chi-ibr", seed=2)]
     with pytest.raises(ValueError, match=r"a: runs of different strategies \(chi-ibr, proportional\)"):
-        compare(mixed, None, "test", print)
+        compare(mixed, None, "test")
 
 
 def test_translations_made_in_another_way_or_of_an_earlier_model_are_mentioned():
-    said: list[str] = []
-    other = result("chi", made={"beam": 1, "which": "best"}, behind=True)
-    compare([result("erm"), other], None, "test", said.append)
-    assert any("not all made in the same way" in text for text in said)
-    assert any("runs/chi/seed-1: was trained further since it was scored" in text for text in said)
-    said.clear()
-    compare([result("erm"), result("chi")], None, "test", said.append)
-    assert not any("made" in text or "further" in text for text in said)
+    _, warnings = compared(result("erm"), result("chi", made={"beam": 1, "which": "best"}, behind=True))
+    assert of_kind(warnings, "outdated-scores").rows == ("chi",)
+    assert of_kind(warnings, "different-decoding")
+    _, warnings = compared(result("erm"), result("chi"))
+    assert not {"outdated-scores", "different-decoding"} & {warning.kind for warning in warnings}

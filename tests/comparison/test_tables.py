@@ -9,17 +9,17 @@ from typer.testing import CliRunner
 
 from evenglot.cli import app
 from evenglot.comparison.compare import compare
-from evenglot.comparison.results import Cost
+from evenglot.comparison.scored_run import Cost
 from evenglot.comparison.tables import sheets, show, to_json, to_latex, to_markdown, verdict, write_comparison
 from tests.comparison.test_compare import MIXED, result
-from tests.comparison.test_results import write_run
+from tests.comparison.test_scored_run import write_run
 from tests.test_tables import cells_of, structure
 
 FORMS = ("text", "markdown", "latex", "json")
 
 
 def comparison_of(*results, reference=None) -> dict:
-    return compare(results, reference, "test", lambda warning: None).as_json()
+    return compare(results, reference, "test").as_json()
 
 
 @cache
@@ -38,11 +38,11 @@ def sheet_of(comparison: dict, title: str):
 # -------------------------------------------------------------------------------------------------- in words
 
 
-@pytest.mark.parametrize("metric", ["bleu", "chrf", "loss"])
+@pytest.mark.parametrize("metric", ["bleu", "chrf", "ter", "loss"])
 @pytest.mark.parametrize(("quality", "word"), [(0.7, "better"), (0.3, "worse"), (0.5, "not clearly different")])
 def test_words_say_what_the_interval_says(metric, quality, word):
     (line,) = verdict(comparison_of(result("erm"), result("chi", quality)), metric)
-    label = {"bleu": "BLEU", "chrf": "chrF++", "loss": "loss"}[metric]
+    label = {"bleu": "BLEU", "chrf": "chrF++", "ter": "TER", "loss": "loss"}[metric]
     assert line.startswith(f"chi against erm, mean {label}")
     assert re.search(r": (better|worse|not clearly different) \(", line)[1] == word
 
@@ -68,7 +68,7 @@ def test_each_row_but_the_reference_has_a_line_in_chrf():
 
 
 def test_or_in_what_there_is():
-    lines = verdict(comparison_of(result("erm", without=["bleu", "chrf"]), result("chi")))
+    lines = verdict(comparison_of(result("erm", without=["bleu", "chrf", "ter"]), result("chi")))
     assert "mean loss per character" in lines[0]
 
 
@@ -90,7 +90,7 @@ def test_directions_that_share_no_language_have_their_whole_names():
     assert sheet_of(comparison_of(result("erm", pairs={"aa-en": 1})), "BLEU").columns == ("aa-en", "Avg")
 
 
-@pytest.mark.parametrize("title", ["BLEU (test)", "chrF++ (test)", "loss per character (test)"])
+@pytest.mark.parametrize("title", ["BLEU (test)", "chrF++ (test)", "TER (test)", "loss per character (test)"])
 def test_the_best_two_of_each_column_are_marked(title):
     rows = [result("erm", 0.3), result("a", 0.5), result("b", 0.7), result("c", 0.9)]
     sheet = sheet_of(comparison_of(*rows), title)
@@ -212,7 +212,7 @@ def test_markdown_tables_have_equal_rows(shape):
 def test_markdown_has_the_verdict_and_the_signatures():
     text = to_markdown(comparison_of(result("erm"), result("chi", 0.7)))
     assert text.startswith("- chi against erm, mean chrF++: better")
-    assert "bleu: `b`" in text
+    assert "BLEU: `b`" in text
 
 
 def test_files_are_written_complete(tmp_path):

@@ -18,7 +18,7 @@ def trained(conf, tmp_path_factory):
     """A grid whose two runs were trained and scored in this process, with a copy of them."""
     from evenglot.inference.engines import SearchOptions
     from evenglot.progress import Bars
-    from evenglot.scoring.score import score_run
+    from evenglot.scoring.score_run import score_run
     from evenglot.training.parallel import Processes
     from evenglot.training.reference import baseline
     from evenglot.training.train import train

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evenglot.comparison.results import read_result
+from evenglot.comparison.scored_run import read_scored_run
 from evenglot.files import without_paths
 from evenglot.grid.status import grid_results, grid_status
 from evenglot.grid.work import run_grid
@@ -59,7 +59,7 @@ def test_what_is_stored_is_small_and_has_no_local_path(complete, stored, conf):
 
 
 def test_a_stored_run_gives_the_same_result(complete, stored):
-    here, there = (read_result(run, "erm", "test") for run in (complete.run("erm"), Run(stored / "erm" / "seed-1")))
+    here, there = (read_scored_run(run, "erm", "test") for run in (complete.run("erm"), Run(stored / "erm" / "seed-1")))
     for key in ("seed", "strategy", "tau", "pairs", "passes", "cost", "signature"):
         assert getattr(here, key) == getattr(there, key)
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from evenglot.grid.work import OUTPUT, run_grid
-from evenglot.scoring.statistics import Statistics
+from evenglot.scoring.sentence_statistics import SentenceStatistics
 from evenglot.training.parallel import cores
 from tests.grid.folder import CHI, GridFolder, times
 from tests.training.commands import Command, descendants, events, finish, kill_all, wait_until
@@ -30,7 +30,7 @@ def statistics_of(folder: Path) -> dict:
     return {
         (file.parent.relative_to(folder), name, metric): counts
         for file in folder.rglob("statistics.npz")
-        for name, by_metric in Statistics.load(file).counts.items()
+        for name, by_metric in SentenceStatistics.load(file).counts.items()
         for metric, counts in by_metric.items()
     }
 

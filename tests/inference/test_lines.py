@@ -11,8 +11,9 @@ import pytest
 from evenglot.corpus.prepared import open_prepared
 from evenglot.inference.lines import _lines
 from evenglot.runs.run import Run, RunError
-from evenglot.scoring.score import comet_score, score_split
-from evenglot.scoring.statistics import Statistics
+from evenglot.scoring.comet import comet_score
+from evenglot.scoring.score_run import score_split
+from evenglot.scoring.sentence_statistics import SentenceStatistics
 from tests.inference.test_translate import SENTENCES, foreign
 
 PROGRAM = str(Path(sys.executable).with_name("evenglot"))
@@ -119,10 +120,11 @@ def test_score_translates_and_scores_every_direction(run):
     file = run / "hypotheses" / "test" / "aa-en.en"
     assert len(file.read_text().splitlines()) == 30
     again, statistics = score_split(store, "test", file.parent)
+    assert scores["macro"].pop("loss_per_character") > 0
     assert again["macro"] == scores["macro"]
     assert scores["directions"]["aa-en"].pop("loss_per_character") > 0
     assert again["directions"]["aa-en"] == scores["directions"]["aa-en"]
-    assert statistics.references == Statistics.load(run / "statistics.npz").references
+    assert statistics.references == SentenceStatistics.load(run / "statistics.npz").references
     assert "Worst direction" in done.stdout
 
 
@@ -134,7 +136,7 @@ def test_existing_translations_can_be_scored(run, tmp_path):
     done = evenglot("score", run, "--split", "valid", "--hypotheses", tmp_path)
     assert done.returncode == 0, done.stderr
     scores = json.loads((run / "scores-valid.json").read_text())
-    assert scores["macro"] == pytest.approx({"bleu": 100, "chrf": 100})
+    assert scores["macro"] == pytest.approx({"bleu": 100, "chrf": 100, "ter": 0})
     (tmp_path / "aa-en.en").write_text("only one\n")
     done = evenglot("score", run, "--split", "valid", "--hypotheses", tmp_path)
     assert done.returncode == 2

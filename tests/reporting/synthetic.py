@@ -13,7 +13,7 @@ import numpy as np
 
 from evenglot.reporting.watch import listen
 from evenglot.runs.run import Run
-from evenglot.scoring.statistics import Statistics
+from evenglot.scoring.sentence_statistics import SentenceStatistics
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
@@ -102,17 +102,17 @@ def write_statistics(run: Run, level: float = 1.0, references: str = "these") ->
     names = list(json.loads(run.log_file.read_text().splitlines()[0])["directions"])
     random = np.random.default_rng(5)
     counts = {name: {"loss": np.stack([random.normal(30 * level, 1, 40), np.full(40, 30.0)], axis=1)} for name in names}
-    Statistics(counts, dict.fromkeys(names, references)).save(run.folder / "statistics.npz")
+    SentenceStatistics(counts, dict.fromkeys(names, references)).save(run.folder / "statistics.npz")
 
 
 def comparison(directions: int = 8, strategies: int = 6) -> dict:
-    """As evaluation/compare.py makes it."""
+    """As comparison/compare.py makes it."""
     random = np.random.default_rng(3)
     names = direction_names(directions)
     metrics = {
-        "bleu": {"label": "BLEU", "higher_is_better": True, "digits": 2},
-        "chrf": {"label": "chrF++", "higher_is_better": True, "digits": 2},
-        "loss": {"label": "loss per character", "higher_is_better": False, "digits": 4},
+        "bleu": {"label": "BLEU", "higher_is_better": True, "digits": 2, "from_text": True},
+        "chrf": {"label": "chrF++", "higher_is_better": True, "digits": 2, "from_text": True},
+        "loss": {"label": "loss per character", "higher_is_better": False, "digits": 4, "from_text": False},
     }
     taus = {"erm": 1.0, "temperature-2": 2.0, "temperature-5": 5.0, "uniform": "inf"}
     chosen = [*taus, "chi-ibr", "group-dro", *(f"other-{i}" for i in range(strategies))][:strategies]
@@ -164,8 +164,9 @@ def comparison(directions: int = 8, strategies: int = 6) -> dict:
     sizes = {n: {"pairs": 30_000 // (i + 1), "resource": "high" if i < half else "low"} for i, n in enumerate(names)}
     signature = {"bleu": "nrefs:1|tok:13a", "chrf": "nrefs:1|nw:2"}
     content = {"split": "test", "reference": "erm", "samples": 1000, "worst_by": "validation"}
-    content["doubts"] = ["mild: 1,500 updates, erm 1,400: not the same amount of training"]
-    content |= {"signature": signature, "metrics": metrics}
+    message = "mild: 1,500 updates, erm 1,400: not the same amount of training"
+    content["warnings"] = [{"kind": "different-updates", "message": message, "rows": ["mild", "erm"]}]
+    content |= {"signature": signature, "metrics": metrics, "primary": "chrf"}
     return {**content, "directions": sizes, "rows": rows}
 
 

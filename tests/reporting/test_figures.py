@@ -231,9 +231,9 @@ def comparison(metrics=("bleu", "chrf"), sd: float | None = 0.2, groups: bool = 
             }
         )
     about = {
-        "bleu": {"label": "BLEU", "higher_is_better": True, "digits": 2},
-        "chrf": {"label": "chrF++", "higher_is_better": True, "digits": 2},
-        "loss": {"label": "loss per character", "higher_is_better": False, "digits": 4},
+        "bleu": {"label": "BLEU", "higher_is_better": True, "digits": 2, "from_text": True},
+        "chrf": {"label": "chrF++", "higher_is_better": True, "digits": 2, "from_text": True},
+        "loss": {"label": "loss per character", "higher_is_better": False, "digits": 4, "from_text": False},
     }
     return {
         "split": "test",

@@ -99,7 +99,7 @@ def test_a_hundred_languages_and_200000_updates_stay_below_a_megabyte(tmp_path):
 
 def test_many_long_translations_are_shortened_until_they_fit(small, tmp_path, monkeypatch):
     def texts(run):
-        sample = {"source": "я" * 900, "reference": "字" * 900, "translation": "<" * 900, "chrf": 1.0}
+        sample = {"source": "я" * 900, "reference": "字" * 900, "translation": "<" * 900, "score": 1.0}
         three = {"best": sample, "median": sample, "worst": sample, "looked_at": 9}
         return {"split": "test", "directions": {f"x{i}-en": three for i in range(200)}}
 

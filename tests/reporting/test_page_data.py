@@ -59,7 +59,10 @@ def test_the_summary_says_what_was_trained_and_where_it_is_worst(made):
         f"12.3 million parameters, balanced by chi-ibr, trained in 21 min with 2,000 updates on {sum(pairs):,}" in first
     )
     assert f"3 directions, from {pairs[-1]:,} (aco-en) to {pairs[0]:,} (aaa-en)" in first
-    assert "worst direction is aco-en with chrF++ 33.3, 8.3 below the average and 16.7 below the best, aaa-en" in second
+    assert (
+        "worst direction is aco-en with chrF++ 33.3, 8.3 worse than the average and 16.7 worse than the best, aaa-en"
+        in second
+    )
     ratios = {row["name"]: row["share"] / row["p"] for row in data["rows"]}
     assert f"{max(ratios, key=ratios.get)} was favoured most (shown " in third
 
@@ -275,7 +278,7 @@ def test_thinning_keeps_the_ends_and_the_table(made):
 
 
 def test_long_texts_are_cut_and_left_out_at_last(made):
-    sample = {"source": "x" * 99, "reference": "y", "translation": "z", "chrf": 1.0}
+    sample = {"source": "x" * 99, "reference": "y", "translation": "z", "score": 1.0}
     data = page_data([made])
     data["runs"][0]["samples"] = {"split": "test", "directions": {"a-b": {"best": sample, "looked_at": 3}}}
     best = thinned(data, points=9, characters=20)["runs"][0]["samples"]["directions"]["a-b"]["best"]

@@ -174,8 +174,11 @@ def test_another_run_and_another_metric_can_be_chosen(pages, browser):
     assert "against erm, mean chrF++: " in words
     assert browser.run("document.querySelectorAll('#direction-differences .panel').length") == 5
     assert browser.run("document.querySelectorAll('#direction-differences .panel .dot').length") == 40
-    doubts = browser.run("[...document.querySelectorAll('#comparison .doubt')].map((each) => each.textContent)")
-    assert doubts == ["Doubt: mild: 1,500 updates, erm 1,400: not the same amount of training."]
+    warnings = (
+        "[...document.querySelectorAll('#comparison .warning')].map((each) => [each.dataset.kind, each.textContent])"
+    )
+    message = "Warning: mild: 1,500 updates, erm 1,400: not the same amount of training."
+    assert browser.run(warnings) == [["different-updates", message]]
     joined = browser.run("document.querySelector('.trade .path').getAttribute('points').split(' ').length")
     assert joined == 4  # erm, two temperatures, uniform
     browser.run("document.querySelector('#metric-chrf').focus()")
@@ -264,7 +267,7 @@ def test_everything_has_a_name_for_screen_readers(pages, browser):
 
 
 def test_texts_are_texts_and_read_in_their_own_direction(runs, browser, tmp_path, monkeypatch):
-    sample = {"source": "مرحبا بالعالم", "reference": "hello", "translation": HOSTILE, "chrf": 12.3}
+    sample = {"source": "مرحبا بالعالم", "reference": "hello", "translation": HOSTILE, "score": 12.3}
     three = {"best": sample, "median": sample, "worst": sample, "looked_at": 9}
     found = {"split": "test", "directions": dict.fromkeys(["aaa-en", "abh-en"], three)}
     monkeypatch.setattr("evenglot.reporting.page_data._samples", lambda run: found)
@@ -428,3 +431,26 @@ def test_corners_that_were_never_shown_leave_the_page_whole(runs, browser, tmp_p
     browser.open(write_report([run], tmp_path / "page.html").as_uri())
     assert browser.run(READ).startswith("Data: ")
     assert browser.run("document.querySelectorAll('.plot canvas').length") == 5
+
+
+def test_every_metric_that_a_run_was_scored_in_has_a_column(browser, tmp_path):
+    """The first run was scored by a version without TER."""
+    old, new = (write_run(tmp_path / name, 3) for name in ("old", "new"))
+    for run in (old, new):
+        write_scores(run)
+    content = json.loads((new.folder / "scores.json").read_text())
+    for part in (*content["directions"].values(), content["macro"], content["worst"]):
+        part["ter"] = 61.25
+    content["signature"]["ter"] = "tok:tercom"
+    (new.folder / "scores.json").write_text(json.dumps(content))
+    browser.open(write_report([old, new], tmp_path / "page.html").as_uri())
+    headings = "[...document.querySelectorAll('#score-means th[scope=col]')].map((cell) => cell.textContent)"
+    in_data = "document.querySelector('#data-table-by-{}') !== null"
+    assert browser.run(headings) == ["", "BLEU", "chrF++"]
+    assert [browser.run(in_data.format(key)) for key in ("bleu", "chrf", "ter")] == [True, True, False]
+    browser.run("chosen = document.querySelector('#run'), chosen.value = 1, chosen.dispatchEvent(new Event('change'))")
+    assert browser.run(headings) == ["", "BLEU", "chrF++", "TER"]
+    assert browser.run(in_data.format("ter"))
+    assert browser.run("document.querySelector('#score-means td:nth-child(4)').textContent") == "61.25"
+    signatures = "[...document.querySelectorAll('#scores .signature')].map((line) => line.textContent)"
+    assert browser.run(signatures)[-1] == "TER tok:tercom"

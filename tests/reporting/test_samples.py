@@ -14,8 +14,8 @@ def test_best_median_and_worst_by_the_chrf_of_the_sentence():
     found = choose([f"source {i}" for i in range(5)], references, translations)
     scores = [CHRF(word_order=2).sentence_score(t, [r]).score for t, r in zip(translations, references, strict=True)]
     assert found.looked_at == 5
-    assert (found.best.source, found.best.chrf) == ("source 0", pytest.approx(100))
-    assert found.median.chrf == sorted(scores)[2]
+    assert (found.best.source, found.best.score) == ("source 0", pytest.approx(100))
+    assert found.median.score == pytest.approx(sorted(scores)[2], abs=1e-9)
     assert (found.worst.source, found.worst.translation) == ("source 3", "xyz")  # as bad as "no", but longer
 
 
@@ -34,7 +34,7 @@ def test_a_large_set_is_looked_at_in_part(monkeypatch):
     texts = [f"sentence number {i}" for i in range(1000)]
     found = choose(texts, texts, ["" for _ in texts[:999]] + texts[999:])
     assert found.looked_at == 10
-    assert found.best.chrf == 0  # the last one is not among those: 0, 100, 200, ...
+    assert found.best.score == 0  # the last one is not among those: 0, 100, 200, ...
 
 
 def test_translations_of_other_texts_are_told():
@@ -64,10 +64,10 @@ def test_every_direction_of_a_run_has_samples(translated):
     found = samples(translated, "test")
     assert sorted(found) == ["aa-en", "bb-en", "cc-en"]
     worst = found["aa-en"].worst
-    assert (worst.translation, worst.chrf) == ("?", 0)
+    assert (worst.translation, worst.score) == ("?", 0)
     assert worst.source == store.text("aa-en", "test", "source")[7]
     assert worst.reference == store.text("aa-en", "test", "target")[7]
-    assert found["cc-en"].worst.chrf == pytest.approx(100)
+    assert found["cc-en"].worst.score == pytest.approx(100)
 
 
 def test_the_test_set_comes_before_other_splits(translated, tmp_path):

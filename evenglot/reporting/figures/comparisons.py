@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 Json = Mapping[str, Any]
 
-PREFERRED = ("bleu", "chrf")  # what is drawn where it is there; else all metrics
 ALPHA = 0.05
 GROUPS = {"low_resource": ("low-resource", ORANGE, "o"), "high_resource": ("high-resource", BLUE, "s")}
 WITH_MEAN = {**GROUPS, "mean": ("mean of all", "#000000", "D")}
@@ -37,7 +36,8 @@ MANY_DIRECTIONS = 30  # from here on all panels stand side by side: names are wr
 
 def draw_comparison(comparison: Json, folder: str | Path, format: Format = "svg") -> list[Path]:
     """Write differences, languages and tradeoff, each if there is something to show; returns the files."""
-    metrics = [key for key in PREFERRED if key in comparison["metrics"]] or list(comparison["metrics"])
+    from_text = [key for key, metric in comparison["metrics"].items() if metric["from_text"]]
+    metrics = from_text or list(comparison["metrics"])
     compared = [row for row in comparison["rows"] if row["difference"]]
     has_groups = bool(metrics) and all(
         row["scores"][metrics[0]].get(group) for row in comparison["rows"] for group in GROUPS

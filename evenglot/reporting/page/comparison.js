@@ -16,7 +16,7 @@ const MARKS = { better: "▲", worse: "▼" }; // nobody should need to tell col
 
 function comparisonContent(comparison, redraw) {
   const keys = Object.keys(comparison.metrics);
-  if (!keys.includes(state.metric)) state.metric = keys.includes("chrf") ? "chrf" : keys[0]; // as `evenglot compare`
+  if (!keys.includes(state.metric)) state.metric = comparison.primary;
   const metric = comparison.metrics[state.metric];
   const choice =
     keys.length > 1 &&
@@ -63,21 +63,22 @@ function comparisonContent(comparison, redraw) {
       comparison.rows.some((row) => row.freedom > 0 && row.freedom < 4) &&
         " With so few runs only large differences stand out from the noise of training.",
     ),
-    ...comparison.doubts.map((doubt) => make("p", { class: "note doubt" }, written(`Doubt: ${doubt}.`))),
+    ...comparison.warnings.map(({ kind, message }) =>
+      make("p", { class: "note warning", "data-kind": kind }, written(`Warning: ${message}.`)),
+    ),
     scoresByLanguage(comparison, metric),
     validationByLanguage(comparison),
     groupDifferences(comparison, metric),
     differences(comparison, metric),
     tradeOff(comparison, metric),
-    ...Object.entries(comparison.signature ?? {}).map(([key, signature]) =>
-      make(
-        "p",
-        { class: "small signature" },
-        `${comparison.metrics[key]?.label ?? key} `,
-        make("code", {}, signature),
-      ),
-    ),
+    ...keys
+      .filter((key) => comparison.signature[key])
+      .map((key) => signatureLine(comparison.metrics[key].label, comparison.signature[key])),
   ].filter(Boolean);
+}
+
+function signatureLine(label, signature) {
+  return make("p", { class: "small signature" }, `${label} `, make("code", {}, signature));
 }
 
 function strategyTable(comparison, metric) {

@@ -112,8 +112,9 @@ function dataTable(run) {
     column("passes", "Passes", (value) => fixed(value, 1), "how often the corpus was read"),
     column("train", "Train loss", (value) => fixed(value, 3), "the last training loss, per token"),
     column("valid", "Valid loss", (value) => fixed(value, 3), "the last validation loss, per token"),
-    column("bleu", "BLEU", (value) => fixed(value, 1)),
-    column("chrf", "chrF++", (value) => fixed(value, 1)),
+    ...metricsOf(rows).map(({ scores_key, heading, label, digits }) =>
+      column(scores_key, heading, (value) => fixed(value, digits - 1), label),
+    ),
   ].filter(({ key }) => key === "ratio" || has(key));
   const mean = (key) => {
     const found = rows.map((row) => row[key]).filter(known);
@@ -168,6 +169,7 @@ function scoreTable(run) {
     ["Larger corpora", scores.high_resource],
     [`Worst: ${scores.worst.direction}`, scores.worst],
   ].filter(([, part]) => part);
+  const metrics = metricsOf(parts.map(([, part]) => part));
   const off = run.rows.some((row) => known(row.off_target)),
     comet = run.rows.some((row) => known(row.comet));
   const extra =
@@ -175,12 +177,13 @@ function scoreTable(run) {
     sortableTable({
       id: "more-scores",
       tall: run.rows.length > 20,
-      rows: run.rows.filter((row) => known(row.chrf)),
+      rows: run.rows.filter((row) => known(row.lines)),
       columns: [
         { key: "name", label: "Direction", value: (row) => row.name, show: (row) => row.name },
         { key: "lines", label: "Sentences", value: (row) => row.lines, show: (row) => whole(row.lines) },
-        { key: "bleu", label: "BLEU", value: (row) => row.bleu, show: (row) => fixed(row.bleu, 2) },
-        { key: "chrf", label: "chrF++", value: (row) => row.chrf, show: (row) => fixed(row.chrf, 2) },
+        ...metricsOf(run.rows).map(({ scores_key: key, heading: label, digits }) => ({
+          ...{ key, label, value: (row) => row[key], show: (row) => fixed(row[key], digits) },
+        })),
         off && {
           key: "off",
           label: "Off-target",
@@ -203,7 +206,7 @@ function scoreTable(run) {
           make(
             "tr",
             {},
-            ["", "BLEU", "chrF++"].map((label) => make("th", { scope: "col" }, label)),
+            ["", ...metrics.map((metric) => metric.label)].map((label) => make("th", { scope: "col" }, label)),
           ),
         ),
         make(
@@ -214,8 +217,7 @@ function scoreTable(run) {
               "tr",
               {},
               make("th", { scope: "row" }, label),
-              make("td", {}, fixed(part.bleu, 2)),
-              make("td", {}, fixed(part.chrf, 2)),
+              metrics.map(({ scores_key, digits }) => make("td", {}, fixed(part[scores_key], digits))),
             ),
           ),
         ),
@@ -229,12 +231,7 @@ function scoreTable(run) {
       extra || make("p", { class: "note" }, "See the table above."),
     ),
     ...Object.entries(scores.signature).map(([key, signature]) =>
-      make(
-        "p",
-        { class: "small signature" },
-        `${{ bleu: "BLEU", chrf: "chrF++" }[key] ?? key} `,
-        make("code", {}, signature),
-      ),
+      signatureLine(metricBy(key)?.label ?? key, signature),
     ),
   ];
 }
@@ -243,6 +240,7 @@ function sampleCards(run) {
   const { directions, split, note } = run.samples;
   if (!directions) return [make("p", { class: "lead" }, written(note))];
   const names = namesOf(run).filter((name) => directions[name]);
+  const { label } = metricBy(state.data.primary);
   if (!names.includes(state.sample))
     state.sample = names.includes(run.scores?.worst.direction) ? run.scores.worst.direction : names[0];
   const cards = make("div", { class: "samples", id: "sample-cards", "aria-live": "polite" });
@@ -251,7 +249,7 @@ function sampleCards(run) {
     const found = directions[state.sample];
     const [source, target] = state.sample.split("-");
     const among = `${whole(found.looked_at)} sentences of the ${split} set`;
-    lead.textContent = `Best, median and worst of ${among}, by chrF++ of the sentence.`;
+    lead.textContent = `Best, median and worst of ${among}, by ${label} of the sentence.`;
     cards.replaceChildren(
       ...[
         ["Best", found.best],
@@ -261,7 +259,7 @@ function sampleCards(run) {
         make(
           "article",
           { class: "sample" },
-          make("header", {}, make("h3", {}, title), make("span", {}, `chrF++ ${fixed(sample.chrf, 1)}`)),
+          make("header", {}, make("h3", {}, title), make("span", {}, `${label} ${fixed(sample.score, 1)}`)),
           make(
             "dl",
             {},

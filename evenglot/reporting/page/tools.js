@@ -101,6 +101,10 @@ const state = {
 };
 const chosenRun = () => state.data.runs[state.run];
 
+/** The metrics that some of these rows of scores have; runs scored by an older version lack newer metrics. */
+const metricsOf = (rows) => state.data.metrics.filter((metric) => rows.some((row) => known(row?.[metric.scores_key])));
+const metricBy = (key) => state.data.metrics.find((metric) => metric.key === key);
+
 function isDark() {
   const asked = document.documentElement.dataset.theme;
   return asked ? asked === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;

@@ -11,7 +11,8 @@ from evenglot.inference.engines import SearchOptions
 from evenglot.progress import Bars
 from evenglot.runs.checkpoint import Checkpoint, load_model
 from evenglot.runs.run import Run, RunError
-from evenglot.scoring.score import reference_losses, score_run
+from evenglot.scoring.reference_loss import reference_losses
+from evenglot.scoring.score_run import score_run
 from evenglot.training.train import train
 from tests.counting import calls_of
 from tests.tasks import CONFIG, HELD_OUT, write_corpora

@@ -1,9 +1,8 @@
-"""What a comparison knows of a run: its scores and what each sentence adds to them, its losses, and what it cost."""
+"""A scored run as a comparison reads it: sentence statistics, validation losses and training cost."""
 
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,9 +12,8 @@ from evenglot.runs.log import Event, read_log
 from evenglot.runs.run import Run, RunError
 from evenglot.runs.scores import scored_with, scores_file, statistics_file
 from evenglot.runs.standings import Standings, best_validation, strategy_of
-from evenglot.scoring.statistics import METRICS, Statistics
-
-SEED_FOLDER = re.compile(r"seed-\d+")
+from evenglot.scoring.metrics import METRICS
+from evenglot.scoring.sentence_statistics import SentenceStatistics
 
 
 @dataclass(frozen=True)
@@ -30,7 +28,7 @@ class Cost:
 
 
 @dataclass(frozen=True, eq=False)
-class Result:
+class ScoredRun:
     """One scored run; everything about languages is keyed by direction."""
 
     row: str  # the strategy, in the words of whoever compares; runs that differ in their seed only share it
@@ -41,7 +39,7 @@ class Result:
     pairs: dict[str, int]
     passes: dict[str, float]
     validation: dict[str, float]  # loss of a character, of the best model
-    statistics: Statistics
+    statistics: SentenceStatistics
     signature: dict[str, str]
     made: dict[str, Any]  # how the translations were: beam, checkpoint, ...
     behind: bool  # a later checkpoint is the best by now
@@ -49,10 +47,10 @@ class Result:
 
     def score(self, metric: str, direction: str) -> float:
         """On the whole test set."""
-        return float(METRICS[metric].score(self.statistics.counts[direction][metric].sum(axis=0, dtype=float)))
+        return METRICS[metric].total(self.statistics.counts[direction][metric])
 
 
-def read_result(run: Run, row: str, split: str) -> Result:
+def read_scored_run(run: Run, row: str, split: str) -> ScoredRun:
     """Read a run that `evenglot score` has scored on a split."""
     if not run.log_file.exists():
         if run.folder.is_file():
@@ -72,7 +70,7 @@ def read_result(run: Run, row: str, split: str) -> Result:
     standings.take(events)
     strategy = strategy_of(about)
     pairs = {name: facts["pairs"] for name, facts in about["directions"].items()}
-    return Result(
+    return ScoredRun(
         row=row,
         folder=run.folder,
         seed=about["config"]["seed"],
@@ -81,7 +79,7 @@ def read_result(run: Run, row: str, split: str) -> Result:
         pairs=pairs,
         passes={name: standings.passes(name) or 0.0 for name in pairs},
         validation=best_validation(events).get("loss_per_character", {}),
-        statistics=Statistics.load(statistics),
+        statistics=SentenceStatistics.load(statistics),
         signature=_signature(scores_file(run, split)),
         made=made or {},
         behind=_behind(made or {}, events),
@@ -101,25 +99,6 @@ def _signature(file: Path) -> dict[str, str]:
     except (ValueError, KeyError, TypeError) as error:
         raise RunError(f"{file}: cannot be read; run `evenglot score` again") from error
     return found
-
-
-def named_runs(arguments: Sequence[str]) -> list[tuple[str, Path]]:
-    """Rows and folders from 'NAME=RUN' or 'RUN', whose name is what sets its path apart, without a last 'seed-1'."""
-    split = [(name if equals else "", Path(path if equals else name)) for name, equals, path in _parted(arguments)]
-    unnamed = [path.resolve() for name, path in split if not name]
-    rows = [path.parent if SEED_FOLDER.fullmatch(path.name) else path for path in unnamed]
-    common = 0
-    if len(set(rows)) > 1:
-        parts = list(zip(*(row.parts for row in rows), strict=False))
-        different = next((depth for depth, names in enumerate(parts) if len(set(names)) > 1), len(parts))
-        common = min(different, *(len(row.parts) - 1 for row in rows))  # one may lie inside another
-    short = iter(["/".join(row.parts[common:]) if common else row.name for row in rows])
-    return [(name or next(short), path) for name, path in split]
-
-
-def _parted(arguments: Sequence[str]) -> list[tuple[str, str, str]]:
-    """A folder whose name has an equals sign is a folder."""
-    return [(text, "", "") if Path(text).exists() else text.partition("=") for text in arguments]
 
 
 def _cost(events: Sequence[Event], about: Event) -> Cost:

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import ttest_ind, ttest_rel
 
-from evenglot.comparison.noise import contrast, noisy_rows
+from evenglot.comparison.seed_variance import contrast, noisy_rows
 
 ROWS = ("erm", "tau", "chi", "dro")
 

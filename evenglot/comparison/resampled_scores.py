@@ -8,26 +8,26 @@ from functools import cached_property
 import numpy as np
 
 from evenglot.comparison.bootstrap import sampled_scores, samples_for, sentences_of
-from evenglot.comparison.noise import Label
-from evenglot.comparison.results import Result
-from evenglot.scoring.statistics import METRICS, Numbers
+from evenglot.comparison.scored_run import ScoredRun
+from evenglot.comparison.seed_variance import Label
+from evenglot.scoring.metrics import METRICS, Numbers
 
 
 @dataclass(frozen=True, eq=False)
-class ScoredRuns:
+class ResampledScores:
     """Runs that were scored on the same sentences. Arrays end in (directions, runs), both in the order given here."""
 
-    results: tuple[Result, ...]
+    runs: tuple[ScoredRun, ...]
 
     @cached_property
     def labels(self) -> tuple[Label, ...]:
         """Row and seed of every run."""
-        return tuple((result.row, result.seed) for result in self.results)
+        return tuple((run.row, run.seed) for run in self.runs)
 
     @cached_property
     def directions(self) -> list[str]:
         """Those that all runs have."""
-        return sorted(set.intersection(*(set(result.statistics.counts) for result in self.results)))
+        return sorted(set.intersection(*(set(run.statistics.counts) for run in self.runs)))
 
     @cached_property
     def metrics(self) -> list[str]:
@@ -35,14 +35,14 @@ class ScoredRuns:
         return [
             metric
             for metric in METRICS
-            if all(metric in result.statistics.counts[name] for result in self.results for name in self.directions)
-            and len({result.signature.get(metric) for result in self.results}) == 1
+            if all(metric in run.statistics.counts[name] for run in self.runs for name in self.directions)
+            and len({run.signature.get(metric) for run in self.runs}) == 1
         ]
 
     @cached_property
     def lines(self) -> dict[str, int]:
         """Test sentences of each direction."""
-        counts = self.results[0].statistics.counts
+        counts = self.runs[0].statistics.counts
         return {name: len(counts[name][self.metrics[0]]) for name in self.directions}
 
     @property
@@ -54,20 +54,20 @@ class ScoredRuns:
     def observed(self) -> dict[str, Numbers]:
         """By metric."""
         return {
-            metric: np.array([[result.score(metric, name) for result in self.results] for name in self.directions])
+            metric: np.array([[run.score(metric, name) for run in self.runs] for name in self.directions])
             for metric in self.metrics
         }
 
     @cached_property
     def sampled(self) -> dict[str, Numbers]:
         """By metric, in every sample: (samples, directions, runs). The sentences are the same for all runs."""
-        shape = (self.samples, len(self.directions), len(self.results))
+        shape = (self.samples, len(self.directions), len(self.runs))
         found = {metric: np.empty(shape) for metric in self.metrics}
         for place, name in enumerate(self.directions):  # the outer loop: the drawn sentences are large
-            references = self.results[0].statistics.references[name]
+            references = self.runs[0].statistics.references[name]
             sentences = sentences_of(references, self.lines[name], self.samples)
             for metric in self.metrics:
-                for run, result in enumerate(self.results):
-                    counts = result.statistics.counts[name][metric]
-                    found[metric][:, place, run] = sampled_scores(METRICS[metric], counts, sentences)
+                for column, run in enumerate(self.runs):
+                    counts = run.statistics.counts[name][metric]
+                    found[metric][:, place, column] = sampled_scores(METRICS[metric], counts, sentences)
         return found

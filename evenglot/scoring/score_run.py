@@ -2,35 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import torch
-from numpy.typing import NDArray
-
-from evenglot.batches.load import collate
 from evenglot.corpus.prepared import open_prepared
 from evenglot.corpus.store import Store
-from evenglot.corpus.vocabulary import piece_characters
 from evenglot.directions import SIDES, Direction, parse
 from evenglot.files import finished_folder, write_json
 from evenglot.inference.engines import SearchOptions
 from evenglot.inference.translate import Device, EngineName, Translator, choose, translator_of, usable_device
-from evenglot.model.loss import batch_loss
-from evenglot.model.transformer import Transformer
 from evenglot.progress import Bars
 from evenglot.runs.checkpoint import load_model
 from evenglot.runs.run import Run, RunError
 from evenglot.runs.scores import read_lines, scores_file, statistics_file, translation_file
 from evenglot.scoring.comet import comet_score
-from evenglot.scoring.scores import Scorer
-from evenglot.scoring.statistics import METRICS, Counts, Statistics, references_digest
+from evenglot.scoring.metrics import Counts
+from evenglot.scoring.reference_loss import reference_losses, too_long
+from evenglot.scoring.scorer import Scorer
+from evenglot.scoring.sentence_statistics import SentenceStatistics, references_digest
 from evenglot.scoring.summary import summary
-from evenglot.sequences import ParallelSequences
-from evenglot.symbols import PAD
-
-SENTENCES_AT_ONCE = 64
 
 
 def translate_split(
@@ -48,56 +39,39 @@ def translate_split(
             translation_file(unfinished, direction).write_bytes("".join(f"{line}\n" for line in lines).encode())
 
 
-def reference_losses(model: Transformer, store: Store, name: str, split: str) -> Counts:
-    """-log p of each reference, in nats, and its characters: how well the model would have guessed it.
-
-    Both are 0 for pairs that are longer than the model has positions, so that they do not count.
-    """
-    corpus = store.corpus(name, split)
-    characters = torch.from_numpy(piece_characters(store.vocabulary("target")))
-    device = next(model.parameters()).device
-    model.eval()
-    found = np.zeros((len(corpus), 2))
-    by_length = np.argsort(corpus.target.lengths, kind="stable")
-    fitting = by_length[~too_long(model, corpus)[by_length]]
-    for rows in np.array_split(fitting, max(1, len(fitting) // SENTENCES_AT_ONCE)) if len(fitting) else ():
-        batch = collate([corpus], np.zeros(len(rows), dtype=np.int32), rows, PAD)
-        with torch.inference_mode():
-            losses = batch_loss(model, batch.to(device), torch.zeros(len(rows), device=device), smoothing=0.0).sums
-        found[rows, 0] = losses.cpu().numpy()
-        found[rows, 1] = characters[batch.target].sum(1).numpy()
-    return found
-
-
-def too_long(model: Transformer, corpus: ParallelSequences) -> NDArray[np.bool_]:
-    """Which pairs have more pieces than the model has positions?"""
-    longest = np.maximum(corpus.source.lengths, corpus.target.lengths)
-    return np.asarray(longest > model.shape.max_positions)
-
-
 def score_split(
-    store: Store, split: str, folder: Path, *, tokenize: str = "13a", comet: str | None = None
-) -> tuple[dict[str, Any], Statistics]:
-    """Scores of the translations in a folder, as scores.json has them, and what each sentence adds to them."""
+    store: Store,
+    split: str,
+    folder: Path,
+    *,
+    tokenize: str = "13a",
+    comet: str | None = None,
+    model_counts: Mapping[str, Mapping[str, Counts]] | None = None,
+) -> tuple[dict[str, Any], SentenceStatistics]:
+    """Scores of the translations in a folder, as scores.json has them, and the counts of each sentence.
+
+    `model_counts`, by direction: of metrics that are computed from the model instead of the translations.
+    """
     scorer, scored, extra, references = Scorer(tokenize), {}, {}, {}
     for direction in _directions(store, split):
+        name = direction.name
         hypotheses = read_lines(translation_file(folder, direction))
-        wanted = store.text(direction.name, split, "target")
-        references[direction.name] = references_digest(wanted)
+        wanted = store.text(name, split, "target")
+        references[name] = references_digest(wanted)
         try:
-            scored[direction.name] = scorer.score(hypotheses, wanted, direction.tgt)
+            scored[name] = scorer.score(hypotheses, wanted, direction.tgt, (model_counts or {}).get(name))
         except ValueError as error:
             raise RunError(f"{translation_file(folder, direction)}: {error}") from error
         if comet is not None:
-            sources = store.text(direction.name, split, "source")
-            extra[direction.name] = {"comet": comet_score(comet, sources, hypotheses, wanted, folder)}
+            sources = store.text(name, split, "source")
+            extra[name] = {"comet": comet_score(comet, sources, hypotheses, wanted, folder)}
     scores = {
         "split": split,
         "signature": scorer.signature,
         "directions": {name: {**each.as_json(), **extra.get(name, {})} for name, each in scored.items()},
         **summary(scored, store.sizes),
     }
-    return scores, Statistics({name: each.counts for name, each in scored.items()}, references)
+    return scores, SentenceStatistics({name: each.counts for name, each in scored.items()}, references)
 
 
 def score_run(
@@ -113,15 +87,15 @@ def score_run(
     comet: str | None = None,
     device: Device = "auto",
 ) -> tuple[dict[str, Any], Store]:
-    """Translate a split with the model of a run, or take translations that are there, and score it.
+    """Translate a split with the model of a run, or read given translations, and score it.
 
-    Written into the run: scores.json, and what each sentence adds to them in statistics.npz.
+    Writes scores.json and statistics.npz into the run.
     """
     config = run.config()
     store = open_prepared(config)
     Scorer(tokenize)  # complains before the work begins
     folder = hypotheses or run.folder / "hypotheses" / split
-    losses = {}
+    model_counts: dict[str, dict[str, Counts]] = {}
     made: dict[str, Any] = {"hypotheses": "given"}
     if hypotheses is None:
         _refuse_other_vocabulary(run, store)
@@ -132,25 +106,16 @@ def score_run(
         made = {"beam": options.beam, "engine": engine, "which": which, "step": chosen.step}
         model = model.to(usable_device(device))
         for name in (each.name for each in _directions(store, split)):
-            counts = reference_losses(model, store, name, split)
-            if counts.any():
-                losses[name] = counts
+            losses = reference_losses(model, store, name, split)
+            if losses.any():
+                model_counts[name] = {"loss": losses}
             if left_out := int(too_long(model, store.corpus(name, split)).sum()):
                 made["left_out"] = made.get("left_out", 0) + left_out
-                bars.note(
-                    f"{name}: {left_out} of the {split} pairs are too long for the model; the loss is of the others"
-                )
-    scores, statistics = score_split(store, split, folder, tokenize=tokenize, comet=comet)
-    scores["made"] = made
-    for name, counts in losses.items():
-        scores["directions"][name]["loss_per_character"] = float(METRICS["loss"].score(counts.sum(0)))
-    with_losses = {
-        name: {**counts, **({"loss": losses[name]} if name in losses else {})}
-        for name, counts in statistics.counts.items()
-    }
-    Statistics(with_losses, statistics.references).save(statistics_file(run, split))
-    write_json(scores_file(run, split), scores)  # last: whoever finds scores finds the rest
-    return scores, store
+                bars.note(f"{name}: {left_out} of the {split} pairs are too long for the model; the loss excludes them")
+    scores, statistics = score_split(store, split, folder, tokenize=tokenize, comet=comet, model_counts=model_counts)
+    statistics.save(statistics_file(run, split))
+    write_json(scores_file(run, split), {**scores, "made": made})  # last: whoever finds scores finds the rest
+    return {**scores, "made": made}, store
 
 
 def _refuse_other_vocabulary(run: Run, store: Store) -> None:

@@ -1,21 +1,21 @@
-"""What a comparison reads from the folders of runs, and what their rows are called."""
+"""What a comparison reads from the folders of runs."""
 
 import json
 import math
-import os
 import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from evenglot.comparison.results import Cost, named_runs, read_result
+from evenglot.comparison.scored_run import Cost, read_scored_run
 from evenglot.inference.engines import SearchOptions
 from evenglot.progress import Bars
 from evenglot.runs.log import Log, read_log
 from evenglot.runs.run import Run, RunError
-from evenglot.scoring.score import score_run
-from evenglot.scoring.statistics import METRICS, Statistics
+from evenglot.scoring.metrics import METRICS
+from evenglot.scoring.score_run import score_run
+from evenglot.scoring.sentence_statistics import SentenceStatistics
 from tests.tasks import HELD_OUT, SIZES
 
 NAMES = ("aa-en", "bb-en")
@@ -44,7 +44,7 @@ def write_run(folder: Path, balance=None, reference=None, validations=(), done=T
         ending = "" if scored == "test" else f"-{scored}"
         (folder / f"scores{ending}.json").write_text(json.dumps({"split": scored, "signature": {"bleu": "s"}}))
         counts = {name: {"loss": np.ones((3, 2))} for name in NAMES}
-        Statistics(counts, dict.fromkeys(NAMES, "r")).save(folder / f"statistics{ending}.npz")
+        SentenceStatistics(counts, dict.fromkeys(NAMES, "r")).save(folder / f"statistics{ending}.npz")
     return run
 
 
@@ -61,7 +61,7 @@ def scored(run, tmp_path):
 
 def test_a_scored_run_is_read_with_all_a_comparison_needs(scored):
     home, scores = scored
-    found = read_result(home, "uniform", "test")
+    found = read_scored_run(home, "uniform", "test")
     assert (found.row, found.folder, found.seed, found.strategy) == ("uniform", home.folder, 1, "uniform")
     assert found.tau == math.inf
     assert found.pairs == {f"{language}-en": size for language, size in SIZES.items()}
@@ -77,11 +77,11 @@ def test_a_scored_run_is_read_with_all_a_comparison_needs(scored):
 
 def test_its_statistics_make_its_scores(scored):
     home, scores = scored
-    found = read_result(home, "uniform", "test").statistics
+    found = read_scored_run(home, "uniform", "test").statistics
     assert set(found.counts) == set(scores["directions"])
     for name, by_metric in found.counts.items():
         assert {len(counts) for counts in by_metric.values()} == {HELD_OUT}
-        for metric, key in {"bleu": "bleu", "chrf": "chrf", "loss": "loss_per_character"}.items():
+        for metric, key in {"bleu": "bleu", "chrf": "chrf", "ter": "ter", "loss": "loss_per_character"}.items():
             score = float(METRICS[metric].score(by_metric[metric].sum(axis=0, dtype=float)))
             assert score == pytest.approx(scores["directions"][name][key], rel=1e-6)
     assert scores["directions"]["aa-en"]["bleu"] > 5  # it has learnt something
@@ -90,8 +90,8 @@ def test_its_statistics_make_its_scores(scored):
 def test_given_translations_have_no_loss(scored):
     home, _ = scored
     score_run(home, "test", SearchOptions(1), Bars(), hypotheses=home.folder / "hypotheses" / "test")
-    found = read_result(home, "uniform", "test").statistics
-    assert all(set(by_metric) == {"bleu", "chrf"} for by_metric in found.counts.values())
+    found = read_scored_run(home, "uniform", "test").statistics
+    assert all(set(by_metric) == {"bleu", "chrf", "ter"} for by_metric in found.counts.values())
 
 
 # -------------------------------------------------------------------------------------------------- refusals
@@ -100,33 +100,33 @@ def test_given_translations_have_no_loss(scored):
 def test_a_run_that_is_not_scored_says_how_to_score_it(tmp_path):
     run = write_run(tmp_path / "run", scored="")
     with pytest.raises(RunError, match=rf"not scored on test; run `evenglot score {run.folder}`$"):
-        read_result(run, "row", "test")
+        read_scored_run(run, "row", "test")
     with pytest.raises(RunError, match=rf"not scored on valid; run `evenglot score {run.folder} --split valid`$"):
-        read_result(run, "row", "valid")
+        read_scored_run(run, "row", "valid")
 
 
 def test_each_split_has_scores_of_its_own(tmp_path):
     run = write_run(tmp_path / "run", scored="valid")
-    assert read_result(run, "row", "valid").seed == 7
+    assert read_scored_run(run, "row", "valid").seed == 7
     with pytest.raises(RunError, match="not scored on test"):
-        read_result(run, "row", "test")
+        read_scored_run(run, "row", "test")
 
 
 def test_scores_of_an_older_version_must_be_made_again(tmp_path):
     run = write_run(tmp_path / "run")
     (run.folder / "statistics.npz").unlink()
     with pytest.raises(RunError, match="run `evenglot score"):
-        read_result(run, "row", "test")
+        read_scored_run(run, "row", "test")
 
 
 def test_a_folder_that_is_no_run_is_refused(tmp_path):
     with pytest.raises(RunError, match="nowhere: there is no such run"):
-        read_result(Run(tmp_path / "nowhere"), "row", "test")
+        read_scored_run(Run(tmp_path / "nowhere"), "row", "test")
     with pytest.raises(RunError, match="not a run"):
-        read_result(Run(tmp_path), "row", "test")
+        read_scored_run(Run(tmp_path), "row", "test")
     (tmp_path / "log.jsonl").write_text("")
     with pytest.raises(RunError, match="log.jsonl: says nothing about the run yet"):
-        read_result(Run(tmp_path), "row", "test")
+        read_scored_run(Run(tmp_path), "row", "test")
 
 
 @pytest.mark.parametrize(
@@ -140,7 +140,7 @@ def test_damaged_scores_are_named(tmp_path, content):
     run = write_run(tmp_path / "run")
     (run.folder / "scores.json").write_text(content)
     with pytest.raises(ValueError, match="scores.json"):
-        read_result(run, "row", "test")
+        read_scored_run(run, "row", "test")
 
 
 # -------------------------------------------------------------------------------------------------- what it says
@@ -159,20 +159,20 @@ def test_damaged_scores_are_named(tmp_path, content):
     ],
 )
 def test_only_static_temperatures_have_a_tau(tmp_path, balance, tau):
-    assert read_result(write_run(tmp_path / "run", balance), "row", "test").tau == tau
+    assert read_scored_run(write_run(tmp_path / "run", balance), "row", "test").tau == tau
 
 
 def test_cost_is_that_of_the_end(tmp_path):
-    assert read_result(write_run(tmp_path / "run"), "row", "test").cost == Cost(10, 1000, 5.0)
+    assert read_scored_run(write_run(tmp_path / "run"), "row", "test").cost == Cost(10, 1000, 5.0)
 
 
 def test_a_run_that_was_killed_has_cost_what_it_had_by_then(tmp_path):
-    assert read_result(write_run(tmp_path / "run", done=False), "row", "test").cost == Cost(8, 800, 4.0)
+    assert read_scored_run(write_run(tmp_path / "run", done=False), "row", "test").cost == Cost(8, 800, 4.0)
 
 
 def test_the_run_that_baselines_come_from_is_counted_beside_it(tmp_path):
     run = write_run(tmp_path / "run", {"strategy": "chi-ibr"}, reference={"updates": 300, "seconds": 60.5})
-    assert read_result(run, "row", "test").cost == Cost(10, 1000, 5.0, 300, 60.5)
+    assert read_scored_run(run, "row", "test").cost == Cost(10, 1000, 5.0, 300, 60.5)
 
 
 @pytest.mark.parametrize("given", ["auto", "file"])
@@ -194,80 +194,19 @@ def test_training_says_what_its_baselines_cost(configure, tmp_path, given):
     run = Run(tmp_path / "chi")
     train(configure(balance={"strategy": "chi-ibr", "rho": 0.1, "baseline": file}, train=short), run.folder)
     score_run(run, "test", SearchOptions(1, max_length=4), Bars(), device="cpu")
-    cost = read_result(run, "chi", "test").cost
+    cost = read_scored_run(run, "chi", "test").cost
     assert (cost.updates, cost.reference_updates) == (6, 6 if given == "auto" else 5)
     assert cost.reference_seconds > 0
 
 
 def test_validation_is_that_of_the_best_model(tmp_path):
     losses = [(True, {"aa-en": 3.0}), (True, {"aa-en": 2.0}), (False, {"aa-en": 2.5})]
-    assert read_result(write_run(tmp_path / "run", validations=losses), "row", "test").validation == {"aa-en": 2.0}
+    assert read_scored_run(write_run(tmp_path / "run", validations=losses), "row", "test").validation == {"aa-en": 2.0}
 
 
 def test_without_validation_there_are_no_losses(tmp_path):
-    assert read_result(write_run(tmp_path / "run"), "row", "test").validation == {}
+    assert read_scored_run(write_run(tmp_path / "run"), "row", "test").validation == {}
 
 
 def test_passes_follow_from_what_was_drawn(tmp_path):
-    assert read_result(write_run(tmp_path / "run"), "row", "test").passes == {"aa-en": 0.5, "bb-en": 2.0}
-
-
-# -------------------------------------------------------------------------------------------------- names
-
-
-def names(*arguments):
-    return [name for name, _ in named_runs(arguments)]
-
-
-@pytest.fixture
-def here(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
-def test_a_run_is_called_by_what_sets_its_path_apart(here):
-    assert names("runs/erm", "runs/chi") == ["erm", "chi"]
-    assert names("a/erm/x", "b/erm/x") == ["a/erm/x", "b/erm/x"]
-    assert names("runs/erm", str(here / "runs" / "chi")) == ["erm", "chi"]
-    assert names("runs/erm/", "./runs/../runs/chi") == ["erm", "chi"]
-
-
-def test_seeds_of_one_strategy_share_its_name(here):
-    assert names("runs/erm/seed-1", "runs/erm/seed-2", "runs/chi/seed-1") == ["erm", "erm", "chi"]
-    assert names("runs/erm/seed-1", "runs/erm/seed-2") == ["erm", "erm"]
-    assert names("runs/erm/seed-x", "runs/chi/seed-x") == ["erm/seed-x", "chi/seed-x"]  # no number
-
-
-def test_one_run_is_called_as_its_folder(here):
-    assert names("runs/erm") == ["erm"]
-    assert names("runs/erm/seed-3") == ["erm"]
-
-
-def test_a_name_can_be_given(here):
-    assert named_runs(["plain=runs/erm", "runs/chi", "dro=runs/group=dro"]) == [
-        ("plain", Path("runs/erm")),
-        ("chi", Path("runs/chi")),
-        ("dro", Path("runs/group=dro")),
-    ]
-    assert names("erm=a/seed-1", "erm=b/seed-2") == ["erm", "erm"]
-
-
-def test_a_folder_with_an_equals_sign_is_a_folder(here):
-    (here / "runs" / "rho=0.1").mkdir(parents=True)
-    assert named_runs(["runs/rho=0.1"]) == [("rho=0.1", Path("runs/rho=0.1"))]
-    assert named_runs(["chi=runs/rho=0.1"]) == [("chi", Path("runs/rho=0.1"))]
-
-
-def test_the_same_run_twice_is_one_row(here):
-    assert names("runs/erm", "runs/erm") == ["erm", "erm"]
-
-
-def test_a_run_inside_another_has_a_name_too(here):
-    assert names("runs/chi", "runs/chi/reference") == ["chi", "chi/reference"]
-
-
-def test_also_where_the_outer_one_is_a_seed_or_the_working_folder(here):
-    assert names("chi/seed-1", "chi/seed-1/reference") == ["chi", "chi/seed-1/reference"]
-    os.mkdir("chi")
-    os.chdir("chi")
-    assert names(".", "reference") == ["chi", "chi/reference"]
+    assert read_scored_run(write_run(tmp_path / "run"), "row", "test").passes == {"aa-en": 0.5, "bb-en": 2.0}

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from evenglot.scoring.statistics import Numbers
+from evenglot.scoring.metrics import Numbers
 
 SEED = 2021
 SIMULATIONS, AT_ONCE = 2000, 100  # a hundred languages and as many runs must fit into memory

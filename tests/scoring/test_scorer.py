@@ -5,10 +5,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from evenglot.scoring.languages import CODES, _identifier, off_target_rate
-from evenglot.scoring.scores import Scored, Scorer
+from evenglot.scoring.scorer import DirectionScores, Scorer
 from evenglot.scoring.summary import summary
 
 HYPOTHESES = ["the cat sat on the mat", "hello there , world !", "", "a translation that is quite wrong"]
@@ -36,12 +36,12 @@ def sacrebleu(folder, *arguments):
 def test_they_equal_the_command_line(tmp_path, tokenize):
     scorer = Scorer(tokenize)
     found = scorer.score(HYPOTHESES, REFERENCES)
-    arguments = ("-m", "bleu", "chrf", "--chrf-word-order", "2", "--tokenize", tokenize)
+    arguments = ("-m", "bleu", "chrf", "ter", "--chrf-word-order", "2", "--tokenize", tokenize)
     theirs = sacrebleu(tmp_path, *arguments)
-    assert found.bleu == pytest.approx(theirs["BLEU"]["score"], abs=1e-11)
-    assert found.chrf == pytest.approx(theirs["chrF2++"]["score"], abs=1e-11)
-    assert scorer.signature["bleu"] == theirs["BLEU"]["signature"]
-    assert scorer.signature["chrf"] == theirs["chrF2++"]["signature"]
+    for metric, name in {"bleu": "BLEU", "chrf": "chrF2++", "ter": "TER"}.items():
+        assert found.scores[metric] == pytest.approx(theirs[name]["score"], abs=1e-11)
+        assert scorer.signature[metric] == theirs[name]["signature"]
+    assert set(scorer.signature) == set(found.scores) == {"bleu", "chrf", "ter"}
     assert found.lines == 4
 
 
@@ -53,7 +53,8 @@ def test_lines_must_match():
 
 
 def test_a_summary_has_the_mean_the_worst_and_both_halves():
-    scored = {"a-en": Scored(10, 30, 5), "b-en": Scored(20, 20, 5), "c-en": Scored(60, 70, 5)}
+    given = {"a-en": (10, 30), "b-en": (20, 20), "c-en": (60, 70)}
+    scored = {name: DirectionScores({"bleu": bleu, "chrf": chrf}, 5) for name, (bleu, chrf) in given.items()}
     found = summary(scored, {"a-en": 5, "b-en": 500, "c-en": 50})
     assert found["macro"] == {"bleu": 30, "chrf": 40}
     assert found["worst"] == {"direction": "b-en", "bleu": 20, "chrf": 20}
@@ -62,17 +63,15 @@ def test_a_summary_has_the_mean_the_worst_and_both_halves():
     assert "low_resource" not in summary({"a-en": scored["a-en"]}, {})
 
 
-def test_translations_in_another_language_are_noticed():
-    english = ["This is a sentence in the English language.", "He went to the market and bought some bread."]
-    german = ["Das ist ein Satz in deutscher Sprache.", "Er ging auf den Markt und kaufte Brot."]
-    for code in ("en", "eng", "en_US"):
-        assert off_target_rate(english, code) == 0
-        assert off_target_rate(german, code) == 1
-    assert off_target_rate([*english, *german, ""], "deu") == 0.5
-    assert off_target_rate(english, "xyz") is None
-    assert off_target_rate([""], "en") is None
+def test_a_metric_that_a_direction_lacks_has_no_mean():
+    loss = DirectionScores({"bleu": 10, "chrf": 30, "loss": 1.5}, 5)
+    found = summary({"a-en": loss, "b-en": DirectionScores({"bleu": 20, "chrf": 40}, 5)}, {"a-en": 5, "b-en": 9})
+    assert found["macro"] == {"bleu": 15, "chrf": 35}
+    assert found["low_resource"] == {"directions": ["a-en"], "bleu": 10, "chrf": 30, "loss_per_character": 1.5}
+    assert found["worst"] == {"direction": "a-en", "bleu": 10, "chrf": 30, "loss_per_character": 1.5}
 
 
-def test_every_language_of_the_identifier_that_has_two_letters_has_three_as_well():
-    labels = {str(label) for label in _identifier().labels}
-    assert {label for label in labels if len(label) == 2} <= set(CODES)
+def test_counts_of_the_model_are_scored_beside_those_of_the_text():
+    found = Scorer().score(HYPOTHESES, REFERENCES, model_counts={"loss": np.array([[2.0, 1.0], [4.0, 19.0]])})
+    assert list(found.scores) == ["bleu", "chrf", "ter", "loss"]
+    assert found.as_json()["loss_per_character"] == pytest.approx(6 / 20)

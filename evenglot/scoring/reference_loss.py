@@ -1,0 +1,45 @@
+"""The loss of a model on references, sentence by sentence: the counts of the metric `loss`."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from evenglot.batches.load import collate
+from evenglot.corpus.store import Store
+from evenglot.corpus.vocabulary import piece_characters
+from evenglot.model.loss import batch_loss
+from evenglot.model.transformer import Transformer
+from evenglot.scoring.metrics import Counts
+from evenglot.sequences import ParallelSequences
+from evenglot.symbols import PAD
+
+SENTENCES_AT_ONCE = 64
+
+
+def reference_losses(model: Transformer, store: Store, name: str, split: str) -> Counts:
+    """-log p of each reference, in nats, and its characters.
+
+    Both are 0 for pairs that are longer than the model has positions, so that they do not count.
+    """
+    corpus = store.corpus(name, split)
+    characters = torch.from_numpy(piece_characters(store.vocabulary("target")))
+    device = next(model.parameters()).device
+    model.eval()
+    found = np.zeros((len(corpus), 2))
+    by_length = np.argsort(corpus.target.lengths, kind="stable")
+    fitting = by_length[~too_long(model, corpus)[by_length]]
+    for rows in np.array_split(fitting, max(1, len(fitting) // SENTENCES_AT_ONCE)) if len(fitting) else ():
+        batch = collate([corpus], np.zeros(len(rows), dtype=np.int32), rows, PAD)
+        with torch.inference_mode():
+            losses = batch_loss(model, batch.to(device), torch.zeros(len(rows), device=device), smoothing=0.0).sums
+        found[rows, 0] = losses.cpu().numpy()
+        found[rows, 1] = characters[batch.target].sum(1).numpy()
+    return found
+
+
+def too_long(model: Transformer, corpus: ParallelSequences) -> NDArray[np.bool_]:
+    """Which pairs have more subwords than the model has positions?"""
+    longest = np.maximum(corpus.source.lengths, corpus.target.lengths)
+    return np.asarray(longest > model.shape.max_positions)

@@ -1,0 +1,19 @@
+"""The share of translations in another language than asked for."""
+
+from evenglot.scoring.off_target import CODES, _identifier, off_target_rate
+
+
+def test_translations_in_another_language_are_noticed():
+    english = ["This is a sentence in the English language.", "He went to the market and bought some bread."]
+    german = ["Das ist ein Satz in deutscher Sprache.", "Er ging auf den Markt und kaufte Brot."]
+    for code in ("en", "eng", "en_US"):
+        assert off_target_rate(english, code) == 0
+        assert off_target_rate(german, code) == 1
+    assert off_target_rate([*english, *german, ""], "deu") == 0.5
+    assert off_target_rate(english, "xyz") is None
+    assert off_target_rate([""], "en") is None
+
+
+def test_every_language_of_the_identifier_that_has_two_letters_has_three_as_well():
+    labels = {str(label) for label in _identifier().labels}
+    assert {label for label in labels if len(label) == 2} <= set(CODES)
