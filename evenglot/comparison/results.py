@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from evenglot.runs.log import Event, read_log
+from evenglot.runs.events import ConfigEvent, DoneEvent, Event, ReferenceCost, StepEvent, of_kind
+from evenglot.runs.log import read_log
 from evenglot.runs.run import Run, RunError
 from evenglot.runs.scores import scored_with, scores_file, statistics_file
 from evenglot.runs.standings import Standings, best_validation
@@ -61,7 +62,7 @@ def read_result(run: Run, row: str, split: str) -> Result:
         wrong = "not a run (it has no log.jsonl)" if run.folder.is_dir() else "there is no such run or grid file"
         raise RunError(f"{run.folder}: {wrong}; `evenglot train` makes a run")
     events = read_log(run.log_file)
-    about = next((event for event in events if event["event"] == "config"), None)
+    about = next(iter(of_kind(events, ConfigEvent)), None)
     if about is None:
         raise RunError(f"{run.log_file}: says nothing about the run yet")
     statistics = statistics_file(run, split)
@@ -71,16 +72,18 @@ def read_result(run: Run, row: str, split: str) -> Result:
         raise RunError(f"{run.folder}: not scored on {split}; run `evenglot score {run.folder}{option}`")
     standings = Standings()
     standings.take(events)
-    pairs = {name: facts["pairs"] for name, facts in about["directions"].items()}
+    pairs = {name: facts.pairs for name, facts in about.directions.items()}
+    best = best_validation(events)
+    validation = (best and best.loss_per_character) or {}
     return Result(
         row=row,
         folder=run.folder,
-        seed=about["config"]["seed"],
-        strategy=about["strategy"],
-        tau=_tau(about["config"]["balance"]),
+        seed=about.config["seed"],
+        strategy=about.strategy,
+        tau=_tau(about.config["balance"]),
         pairs=pairs,
         passes={name: standings.passes(name) or 0.0 for name in pairs},
-        validation=best_validation(events).get("loss_per_character", {}),
+        validation={name: loss for name, loss in validation.items() if loss is not None},
         statistics=Statistics.load(statistics),
         signature=_signature(scores_file(run, split)),
         made=made or {},
@@ -91,7 +94,7 @@ def read_result(run: Run, row: str, split: str) -> Result:
 
 def _behind(made: dict[str, Any], events: Sequence[Event]) -> bool:
     """Was the run trained further since it was scored?"""
-    best = [event.get("best_step") for event in events if event["event"] == "done"]
+    best = [event.best_step for event in of_kind(events, DoneEvent)]
     return made.get("which") == "best" and bool(best) and made.get("step") != best[-1]
 
 
@@ -128,14 +131,15 @@ def _tau(balance: dict[str, Any]) -> float | None:
     return static.get(balance["strategy"])
 
 
-def _cost(events: Sequence[Event], about: Event) -> Cost:
-    """From the last event that tells of time; a run that was killed has cost what it had by then."""
-    last = next((event for event in reversed(events) if event["event"] in ("step", "done")), {})
-    reference = about.get("reference") or {}
+def _cost(events: Sequence[Event], about: ConfigEvent) -> Cost:
+    """From the last event that carries the time; a run that was killed has cost what it had by then."""
+    timed = [event for event in events if isinstance(event, StepEvent | DoneEvent)]
+    last = timed[-1] if timed else StepEvent(step=0)
+    reference = about.reference or ReferenceCost()
     return Cost(
-        updates=last.get("step", 0),
-        tokens=last.get("tokens", 0),
-        seconds=last.get("seconds", 0.0),
-        reference_updates=reference.get("updates") or 0,
-        reference_seconds=reference.get("seconds") or 0.0,
+        updates=last.step,
+        tokens=last.tokens or 0,
+        seconds=last.seconds or 0.0,
+        reference_updates=reference.updates or 0,
+        reference_seconds=reference.seconds or 0.0,
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ from evenglot import yaml12
 from evenglot.config import Config, differences
 from evenglot.files import finished_folder, without_paths
 from evenglot.grid.plan import Job
-from evenglot.runs.log import read_log
+from evenglot.runs.log import copy_log
 from evenglot.runs.run import Run, RunError
 from evenglot.runs.scores import scored_with, scores_file, statistics_file
 
@@ -35,9 +34,7 @@ def keep(job: Job, split: str, folder: Path, root: Path) -> None:
         if job.needs is not None:  # known by the run of the grid that it is of, wherever that was made
             settings["balance"]["baseline"] = _provider(job.needs[1])
         (target / "config.yaml").write_text(yaml12.dump(settings), encoding="utf-8")
-        with (target / "log.jsonl").open("w", encoding="utf-8") as log:
-            for event in read_log(job.run.log_file):
-                log.write(json.dumps(without_paths(event, root), ensure_ascii=False) + "\n")
+        copy_log(job.run.log_file, target / "log.jsonl", lambda event: without_paths(event, root))
         for file in (scores_file(job.run, split), statistics_file(job.run, split), *job.run.folder.glob(BASELINES)):
             shutil.copy(file, target / file.name)
 

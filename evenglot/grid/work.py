@@ -23,6 +23,7 @@ from evenglot.grid.display import GridDisplay
 from evenglot.grid.keep import FREE_TO_KEEP, keep, kept, restore_baselines
 from evenglot.grid.plan import Grid, Job
 from evenglot.progress import Bars
+from evenglot.runs.events import DoneEvent
 from evenglot.runs.log import read_log
 from evenglot.runs.run import Run, RunError
 from evenglot.runs.scores import scored_with, scores_file
@@ -206,10 +207,10 @@ def finished(grid: Grid, job: Job, jobs: Sequence[Job]) -> bool:
 def _trained(job: Job) -> bool:
     if not job.run.log_file.exists():
         return False
-    last = deque(read_log(job.run.log_file), maxlen=1)
-    if not last or last[0]["event"] != "done" or last[0]["reason"] == "stopped":
+    last = next(reversed(read_log(job.run.log_file)), None)
+    if not isinstance(last, DoneEvent) or last.stopped:
         return False
-    what_ended_it = last[0]["reason"]  # the name of a setting, too
+    what_ended_it = last.reason  # the name of a setting, too
     before, now = (getattr(config.train, what_ended_it) for config in (job.run.config(), job.config))
     return now is not None and (before is None or now <= before)
 

@@ -16,6 +16,7 @@ from evenglot.config import Config, ConfigError, differences, load_config
 from evenglot.config.models import HEADING
 from evenglot.directions import Side
 from evenglot.files import finished_folder
+from evenglot.runs.events import DoneEvent, of_kind
 from evenglot.runs.log import read_log
 from evenglot.wording import some
 
@@ -132,7 +133,7 @@ class Run:
         """A run that ended, and whose checkpoints somebody removed, cannot go on; its record must not be lost."""
         if any(self.checkpoints.glob("*")) or not self.log_file.exists():
             return
-        if any(event["event"] == "done" for event in read_log(self.log_file)):
+        if of_kind(read_log(self.log_file), DoneEvent):
             raise RunError(
                 f"{self.folder}: there is a run already, whose checkpoints were removed; choose another folder, with "
                 "--out"

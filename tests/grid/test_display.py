@@ -8,6 +8,7 @@ from rich.console import Console
 from evenglot.grid.display import GridDisplay
 from evenglot.grid.plan import load_grid
 from evenglot.runs.log import Log
+from tests.logs import event
 from tests.tasks import CONFIG
 
 GRID = "base: conf.yaml\nseeds: [1]\nstrategies: {erm: {}, tau: {balance: {strategy: temperature, tau: 3}}}\n"
@@ -27,7 +28,7 @@ def display(jobs, runs=2, **options):
 
 def train(job, step):
     log = Log(job.run.log_file)
-    log.write("step", step)
+    log.write(event("step", step))
     log.close()
 
 

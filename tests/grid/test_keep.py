@@ -20,6 +20,7 @@ from evenglot.grid.work import grid_results, run_grid
 from evenglot.runs.log import Log
 from evenglot.runs.run import Run, RunError
 from evenglot.scoring.statistics import Statistics
+from tests.logs import event
 from tests.tasks import CONFIG
 
 GRID = """\
@@ -40,9 +41,9 @@ def finish(job) -> None:
     names = list(job.config.data.groups)
     config = job.config.model_dump(mode="json", by_alias=True)
     facts = {name: {"pairs": 10, "p": 1 / len(names), "q": 1 / len(names)} for name in names}
-    log.write("config", 0, config=config, strategy=job.config.balance.strategy, directions=facts, reference=None)
-    log.write("checkpoint", 24, folder=str(run.folder / "checkpoints" / "step-24"))
-    log.write("done", 24, reason="updates", tokens=100, seconds=1.0)
+    log.write(event("config", 0, config=config, strategy=job.config.balance.strategy, directions=facts, reference=None))
+    log.write(event("checkpoint", 24, folder=str(run.folder / "checkpoints" / "step-24")))
+    log.write(event("done", 24, reason="updates", tokens=100, seconds=1.0))
     log.close()
     counts = {name: {"loss": np.ones((4, 2))} for name in names}
     Statistics(counts, dict.fromkeys(names, "r")).save(run.folder / "statistics.npz")

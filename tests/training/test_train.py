@@ -12,15 +12,15 @@ from evenglot.corpus.prepare import prepare
 from evenglot.corpus.prepared import StoreError
 from evenglot.progress import Bars
 from evenglot.runs.checkpoint import load_model
-from evenglot.runs.log import read_log
 from evenglot.runs.run import Run, RunError
 from evenglot.training import warnings as doubts
 from evenglot.training.step import TrainingError
 from evenglot.training.train import train
+from tests.logs import json_events
 
 
 def events(run, name):
-    return [event for event in read_log(run / "log.jsonl") if event["event"] == name]
+    return [event for event in json_events(run / "log.jsonl") if event["event"] == name]
 
 
 def test_a_run_leaves_a_folder_that_can_be_read_and_used(configure, tmp_path):
