@@ -431,6 +431,7 @@ def main() -> None:
     except (ValueError, OSError) as error:
         _fail(str(error))
     except RuntimeError as error:
+        # torch.distributed has no exception of its own for a lost peer: its backends name themselves in the text.
         if not any(word in str(error).lower() for word in ("gloo", "nccl")):
             raise
         _fail("another process failed, or cannot be reached")

@@ -4,6 +4,7 @@ from evenglot.balance.balancer import Balancer, GradientProbe, Mixture, Signal
 from evenglot.balance.baseline import ideal, load_baseline, mean_losses, save_baseline
 from evenglot.balance.catalogue import PRESETS, STRATEGIES, Preset, create
 from evenglot.balance.groups import Groups
+from evenglot.robust.validate import OptionError
 
 __all__ = [
     "PRESETS",
@@ -12,6 +13,7 @@ __all__ = [
     "GradientProbe",
     "Groups",
     "Mixture",
+    "OptionError",
     "Preset",
     "Signal",
     "create",

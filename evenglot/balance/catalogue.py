@@ -21,7 +21,7 @@ from evenglot.balance.primal_dual import ExponentiatedGradient, ProjectedGradien
 from evenglot.balance.released import ReleasedResponse
 from evenglot.balance.static import MixtureSpec, Schedule, mixture_of, temperature, unimax
 from evenglot.robust.solvers import chi_square_divergence
-from evenglot.robust.validate import Vector
+from evenglot.robust.validate import OptionError, Vector
 from evenglot.wording import did_you_mean
 
 Apply = Literal["resample", "reweight"]
@@ -79,15 +79,15 @@ def create(
     """
     build = STRATEGIES.get(name)
     if build is None:
-        raise ValueError(f"name: unknown strategy {name!r}; {did_you_mean(name, STRATEGIES)}")
+        raise OptionError("name", f"unknown strategy {name!r}; {did_you_mean(name, STRATEGIES)}")
     _, *known = inspect.signature(build).parameters.values()  # the first is the groups
     for option in options:
         if option not in [parameter.name for parameter in known]:
             hint = did_you_mean(option, [parameter.name for parameter in known]) if known else "it has none"
-            raise ValueError(f"{option}: unknown option of {name!r}; {hint}")
+            raise OptionError(option, f"unknown option of {name!r}; {hint}")
     for parameter in known:
         if parameter.default is parameter.empty and parameter.name not in options:
-            raise ValueError(f"{parameter.name}: {name!r} cannot do without it")
+            raise OptionError(parameter.name, f"{name!r} cannot do without it")
     made = build(Groups.of(sizes, tokens, p_unit), **options)
     made.strategy = name
     return made
@@ -120,7 +120,9 @@ def unimax_balancer(groups: Groups, passes: float, budget: float | None = None) 
 def schedule(groups: Groups, points: Mapping[int, MixtureSpec], interpolate: bool = False) -> Balancer:
     """Mixtures by interval. Cooldown in one line: points={0: "tau:5", 20: "data"}, interpolate=True."""
     if not isinstance(points, Mapping):
-        raise ValueError(f"points: expected mixtures by interval, such as {{0: 'tau:5', 20: 'data'}}, got {points!r}")
+        raise OptionError(
+            "points", f"expected mixtures by interval, such as {{0: 'tau:5', 20: 'data'}}, got {points!r}"
+        )
     return Schedule(groups, {time: mixture_of(spec, groups, "points") for time, spec in points.items()}, interpolate)
 
 
@@ -155,11 +157,11 @@ def chi_ibr(
     intervals before the mixture first moves.
     """
     if preset not in PRESETS:
-        raise ValueError(f"preset: unknown preset {preset!r}; {did_you_mean(str(preset), PRESETS)}")
+        raise OptionError("preset", f"unknown preset {preset!r}; {did_you_mean(str(preset), PRESETS)}")
     base = PRESETS[preset]
     caps = Caps(max_ratio, max_passes, intervals, interval_size)
     if base.released and (caps.max_ratio is not None or caps.max_passes is not None):
-        raise ValueError(f"preset: {preset!r} reproduces code that knows no caps; use 'recommended' with max_ratio")
+        raise OptionError("preset", f"{preset!r} reproduces code that knows no caps; use 'recommended' with max_ratio")
     centre = mixture_of(center, groups, "center")
     distance = None if rho is None else _distance(rho, groups, centre)
     radius = _radius(base, distance, max_upsample, centre)
@@ -217,14 +219,14 @@ def _distance(rho: float | str, groups: Groups, centre: Vector) -> float:
 
 def _radius(preset: Preset, rho: float | None, max_upsample: float | None, centre: Vector) -> float:
     if rho is not None and max_upsample is not None:
-        raise ValueError("max_upsample: give rho or max_upsample, not both: each of them determines the radius")
+        raise OptionError("max_upsample", "give rho or max_upsample, not both: each of them determines the radius")
     if rho is None and max_upsample is None:
         rho, max_upsample = preset.rho, preset.max_upsample
     if rho is not None:
         return rho
     if max_upsample is None:
-        raise ValueError(
-            "rho: this preset leaves it open (the paper took 0.05 for TED, 0.3 for WMT); or max_upsample=5"
+        raise OptionError(
+            "rho", "this preset leaves it open (the paper took 0.05 for TED, 0.3 for WMT); or max_upsample=5"
         )
     return radius_for_upsampling(centre, max_upsample)
 
@@ -240,9 +242,9 @@ def _estimator(
     if name == "ema":
         return average
     if name not in ("token-ema", "interval-mean"):
-        raise ValueError(f"estimator: expected 'ema', 'token-ema' or 'interval-mean', got {name!r}")
+        raise OptionError("estimator", f"expected 'ema', 'token-ema' or 'interval-mean', got {name!r}")
     if reset:
-        raise ValueError(f"reset: goes with the estimator 'ema' only, not with {name!r}; leave this out")
+        raise OptionError("reset", f"goes with the estimator 'ema' only, not with {name!r}; leave this out")
     return TokenEMA(size, ema) if name == "token-ema" else IntervalMean(size)
 
 
@@ -304,7 +306,7 @@ def _step_estimator(groups: Groups, name: str, ema: float) -> Estimator:
     if name == "token-ema":
         return TokenEMA(size, ema)
     if name not in ("latest", "ema"):
-        raise ValueError(f"estimator: expected 'latest', 'ema' or 'token-ema', got {name!r}")
+        raise OptionError("estimator", f"expected 'latest', 'ema' or 'token-ema', got {name!r}")
     return LatestBatch(size, ema) if name == "latest" else EMA(size, ema)
 
 

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, ConfigDict, Field, ValidationError, ValidationInfo, create_model, model_validator
 
 from evenglot import yaml12
-from evenglot.balance import Balancer, create
+from evenglot.balance import Balancer, OptionError, create
 from evenglot.balance.catalogue import PRESETS, STRATEGIES
 from evenglot.balance.groups import Groups, Unit
 from evenglot.balance.static import mixture_of
@@ -138,8 +138,8 @@ def _balance_model(value: Mapping[str, Any] | None) -> type[Section]:
     if not isinstance(strategy, str) or strategy not in STRATEGIES:
         try:
             create(str(strategy), {})
-        except ValueError as error:
-            refuse([(("strategy",), str(error).removeprefix("name: "))])
+        except OptionError as error:
+            refuse([(("strategy",), error.message)])
     return model_of(strategy)
 
 
@@ -171,6 +171,7 @@ def model_of(strategy: str) -> type[Section]:
 
 
 HEADING = "# Every setting, defaults filled in and paths made absolute. evenglot reads this file like any config.\n"
+HEADINGS = (HEADING,)  # a file that a run wrote starts with one of them; a heading that is reworded stays in this list
 DEFAULTS: Any = {}  # of a section that the file does not have
 
 
@@ -270,9 +271,10 @@ class Config(Section):
             if (mixture := self.balance.reference_mixture) is not None:
                 mixture_of(mixture, Groups.of(sizes), "baseline")
         except (ValueError, ArithmeticError) as error:
-            option, colon, message = str(error).partition(": ")
-            known = bool(colon) and option in balance.options
-            yield ("balance", option) if known else ("balance",), message if known else str(error)
+            if isinstance(error, OptionError) and error.option in balance.options:
+                yield ("balance", error.option), error.message
+            else:
+                yield ("balance",), str(error)
             return
         listens = balancer.signal is not None and balancer.signal.split == "valid"
         if listens or balancer.needs_gradients is not None:

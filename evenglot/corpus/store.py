@@ -163,22 +163,22 @@ def open_store(folder: Path, verify: bool = True) -> Store:
     """Open a store for reading; what is missing, damaged or half-written is said, not used."""
     root = Path(folder)
     if not (root / MANIFEST).exists():
-        raise DamagedError(f"{root}: not a finished store (no {MANIFEST}); run `evenglot prepare`")
+        raise DamagedError(root, f"not a finished store (no {MANIFEST})", "run `evenglot prepare`")
     try:
         content = json.loads((root / MANIFEST).read_text(encoding="utf-8"))
         intact = content.pop("checksum") == key_of(content)
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise DamagedError(f"{root / MANIFEST}: damaged; run `evenglot prepare` again") from error
+        raise DamagedError(root / MANIFEST, "damaged") from error
     if not intact:
-        raise DamagedError(f"{root / MANIFEST}: damaged, or of another version; run `evenglot prepare` again")
+        raise DamagedError(root / MANIFEST, "damaged, or of another version")
     store = Store(root, content)
     if "config" in content and content["config"] != config_key(root):  # older stores do not say
-        raise DamagedError(f"{root / CONFIG}: not what this store was made with; run `evenglot prepare` again")
+        raise DamagedError(root / CONFIG, "not what this store was made with")
     for artefact in store.artefacts:
         if verify:
             artefacts.verify(artefact)
             if artefacts.seal(artefact) != content["checksums"][str(artefact.relative_to(root))]:
-                raise DamagedError(f"{artefact}: not what belongs to this store; run `evenglot prepare` again")
+                raise DamagedError(artefact, "not what belongs to this store")
         elif not artefact.exists():
-            raise DamagedError(f"{artefact}: missing; run `evenglot prepare` again")
+            raise DamagedError(artefact, "missing")
     return store

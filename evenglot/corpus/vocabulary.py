@@ -62,7 +62,7 @@ def train_vocabulary(
 
 
 def _explain(message: str, size: int) -> str:
-    """SentencePiece's errors in our words."""
+    """SentencePiece's errors in our words. It raises RuntimeError for all of them: only the text tells them apart."""
     if found := re.search(r"value <= (\d+)", message):
         return f"{size} pieces are more than this text offers; ask for at most {found[1]}"
     if found := re.search(r"smaller than required_chars. (\d+) vs (\d+)", message):

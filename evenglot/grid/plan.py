@@ -146,7 +146,8 @@ def _job(grid: Grid, direction: str | None, strategy: str, seed: int, path: str,
     try:
         config = load_config(grid.base, overrides, check_files=False)
     except ConfigError as error:
-        place = f"directions.{direction}" if "data.directions" in str(error) else f"strategies.{strategy}"
+        in_directions = any(keys[:2] == ("data", "directions") for keys in error.keys)
+        place = f"directions.{direction}" if in_directions else f"strategies.{strategy}"
         raise ConfigError(f"{path}: {place}: {line}" for line in error.lines) from None
     file = config.balance.options.get("baseline")
     if isinstance(file, str) and config.balance.reference_mixture is None and not Path(file).exists():

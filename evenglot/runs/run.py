@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from evenglot.config import Config, ConfigError, differences, load_config
-from evenglot.config.models import HEADING
+from evenglot.config.models import HEADINGS
 from evenglot.directions import Side
 from evenglot.files import finished_folder
 from evenglot.runs.events import DoneEvent, of_kind
@@ -126,7 +126,7 @@ class Run:
         self.refuse_if_emptied()
         written = self.config_file.read_text(encoding="utf-8") if self.config_file.exists() else None
         logged = self.log_file.exists() and self.log_file.stat().st_size > 0  # empty: of a run that could not begin
-        if (written is not None and not written.startswith(HEADING)) or (written is None and logged):
+        if (written is not None and not written.startswith(HEADINGS)) or (written is None and logged):
             raise RunError(f"{self.folder}: has files that no run wrote; choose a folder of its own with --out")
 
     def refuse_if_emptied(self) -> None:

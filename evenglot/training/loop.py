@@ -359,6 +359,7 @@ class Training:
 
 
 def _is_memory_error(error: BaseException) -> bool:
+    """On a CPU torch raises a plain RuntimeError, which only its text tells from others."""
     said = str(error).lower()
     return (
         isinstance(error, torch.OutOfMemoryError | MemoryError) or "allocate memory" in said or "out of memory" in said
