@@ -24,6 +24,7 @@ from evenglot.paper.recipes import recipe_config
 from evenglot.progress import Bars
 from evenglot.reporting.page import write_report
 from evenglot.reporting.samples import samples
+from evenglot.runs.events import DoneEvent, of_kind
 from evenglot.runs.log import read_log
 from evenglot.runs.run import Run
 from evenglot.runs.scores import read_translations, scores_file
@@ -112,10 +113,8 @@ def _config(out: Path, strategy: Mapping[str, Any], updates: int | None = None) 
 
 def _train(config: Config, run: Run) -> None:
     """Train or resume, unless the run is complete."""
-    ends = (
-        [event["step"] for event in read_log(run.log_file) if event["event"] == "done"] if run.log_file.exists() else []
-    )
-    if not ends or ends[-1] < config.train.updates:
+    ends = of_kind(read_log(run.log_file), DoneEvent) if run.log_file.exists() else []
+    if not ends or ends[-1].step < config.train.updates:
         reason = train(config, run.folder, resume=run.config_file.exists())
         if reason == "stopped":
             raise ValueError("the demo was stopped; run the same command again to resume")

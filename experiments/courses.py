@@ -8,6 +8,7 @@ from statistics import fmean
 
 import numpy as np
 
+from evenglot.runs.events import BalanceEvent, of_kind
 from evenglot.runs.history import History, history
 from evenglot.runs.log import read_log
 from evenglot.scoring.metrics import Numbers
@@ -74,7 +75,7 @@ def noise(folder: Path, direction: str) -> Table:
 
 def _answers_training_losses(told: History) -> bool:
     """Around the data: other centres and validation sets, which are the same each time, have another noise."""
-    balance = told.about["config"]["balance"]
+    balance = told.about.config["balance"]
     return bool(balance["strategy"] == "chi-ibr" and balance["signal"] == "train" and balance["center"] == "data")
 
 
@@ -118,11 +119,10 @@ def bias(folder: Path, direction: str) -> Table:
     """By how much running means of batch means differ from means of the interval, after the first third of a run."""
     differences = []
     for run in runs_of(folder, direction, MEANS_OF_BATCHES):
-        responses = [event for event in read_log(run.log_file) if event["event"] == "balance"]
+        responses = of_kind(read_log(run.log_file), BalanceEvent)
         for event in responses[len(responses) // 3 :]:
-            differences.append(
-                {name: event["losses"][name] - event["interval_losses"][name] for name in event["target"]}
-            )
+            losses = {name: (event.losses[name], event.interval_losses[name]) for name in event.target}
+            differences.append({name: a - b for name, (a, b) in losses.items() if a is not None and b is not None})
     names = list(differences[0])
     columns = [np.array([each[name] for each in differences]) for name in names]
     found = [f"{signed(column.mean(), 2)} ± {column.std(ddof=1) / len(column) ** 0.5:.2f}" for column in columns]

@@ -9,6 +9,7 @@ from __future__ import annotations
 from statistics import fmean
 
 from evenglot.balance.baseline import ideal, save_baseline
+from evenglot.runs.events import ValidationEvent, of_kind
 from evenglot.runs.log import read_log
 from evenglot.runs.run import Run
 from experiments.kept import HERE, runs_of
@@ -25,10 +26,8 @@ def main() -> None:
 
 def _best_validation(run: Run) -> dict[str, float]:
     """Losses at the checkpoint that was kept as the best."""
-    losses: dict[str, float] = [
-        event["loss"] for event in read_log(run.log_file) if event["event"] == "validation" and event["best"]
-    ][-1]
-    return losses
+    best = [event for event in of_kind(read_log(run.log_file), ValidationEvent) if event.best]
+    return dict(best[-1].loss)
 
 
 def _mean(runs: list[dict[str, float]]) -> dict[str, float]:

@@ -13,10 +13,10 @@ from evenglot.demo import MINUTES, UPDATES_A_MINUTE, run_demo
 from evenglot.directions import SIDES, parse
 from evenglot.inference.engines import SearchOptions, TorchEngine
 from evenglot.inference.translate import Translator, usable_device
-from evenglot.runs.log import read_log
 from evenglot.runs.run import Run
 from evenglot.scoring.scorer import Scorer
 from evenglot.training.model import create_model
+from tests.logs import json_events
 
 LANGUAGES = ("por", "tur", "ces", "slk", "glg")
 
@@ -52,7 +52,7 @@ def test_every_step_leaves_what_it_should_and_a_second_start_does_nothing_again(
     for word in ("erm", "chi-ibr", *LANGUAGES):
         assert word in said
         assert word in report
-    logs = {name: read_log(tmp_path / name / "log.jsonl") for name in ("erm", "chi-ibr")}
+    logs = {name: json_events(tmp_path / name / "log.jsonl") for name in ("erm", "chi-ibr")}
     assert {events[-1]["step"] for events in logs.values()} == {round(0.15 * UPDATES_A_MINUTE)}
     configs = [load_config(tmp_path / name / "config.yaml", check_files=False) for name in logs]
     assert configs[0].seed == configs[1].seed
@@ -63,7 +63,7 @@ def test_every_step_leaves_what_it_should_and_a_second_start_does_nothing_again(
     assert "evenglot train conf.yaml" in said
 
     again = demo(tmp_path, 0.15)
-    assert {name: read_log(tmp_path / name / "log.jsonl") for name in logs} == logs
+    assert {name: json_events(tmp_path / name / "log.jsonl") for name in logs} == logs
     assert "chrF++ (test)" in again
 
 

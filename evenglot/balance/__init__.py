@@ -17,6 +17,7 @@ from evenglot.balance.catalogue import (
 )
 from evenglot.balance.description import Description, GradientProbe, Needs, Sampling, Signal, Split
 from evenglot.balance.groups import Groups
+from evenglot.robust.validate import OptionError
 
 __all__ = [
     "FAINT_TAU",
@@ -28,6 +29,7 @@ __all__ = [
     "Groups",
     "Mixture",
     "Needs",
+    "OptionError",
     "Preset",
     "Sampling",
     "Signal",

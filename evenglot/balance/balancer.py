@@ -24,7 +24,7 @@ from numpy.typing import ArrayLike
 
 from evenglot.balance.description import Cadence, GradientProbe, Needs, Signal, Split
 from evenglot.balance.groups import Groups
-from evenglot.robust.validate import Vector
+from evenglot.robust.validate import OptionError, Vector
 
 
 @dataclass(frozen=True)
@@ -117,14 +117,14 @@ class Balancer:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on from a saved state, of the same strategy and the same groups. If it does not fit, nothing changes."""
         if state.get("strategy") != self.strategy:
-            raise ValueError(f"state: was saved by {state.get('strategy')!r}, this is {self.strategy!r}")
+            raise OptionError("state", f"was saved by {state.get('strategy')!r}, this is {self.strategy!r}")
         before = copy.deepcopy(vars(self))
         try:
             self._load(state)
         except (KeyError, TypeError, ValueError) as error:
             vars(self).update(before)
             if isinstance(error, KeyError):
-                raise ValueError(f"state: incomplete, it has no {error}") from error
+                raise OptionError("state", f"incomplete, it has no {error}") from error
             raise
 
     def _load(self, state: Mapping[str, Any]) -> None:
@@ -137,12 +137,14 @@ def loss_vectors(groups: Groups, loss_sums: Mapping[str, float], counts: Mapping
     """Checked sums and counts in the order of the groups; groups that are not mentioned were not seen (count 0)."""
     for name, count in counts.items():
         if name not in loss_sums and count > 0:  # a loss that somebody dropped, not one of 0
-            raise ValueError(f"loss_sums: nothing given for {name!r}, of which {count:g} were counted")
+            raise OptionError("loss_sums", f"nothing given for {name!r}, of which {count:g} were counted")
     for name in loss_sums:
         if name not in counts:
-            raise ValueError(f"counts: nothing given for {name!r}, which has a loss")
+            raise OptionError("counts", f"nothing given for {name!r}, which has a loss")
     sums = groups.vector(loss_sums, "loss_sums", default=0.0)
     numbers = groups.vector(counts, "counts", default=0.0)
     if (numbers < 0).any():
-        raise ValueError(f"counts: {groups.names[int(np.argmin(numbers))]!r} has {numbers.min():g}; expected 0 or more")
+        raise OptionError(
+            "counts", f"{groups.names[int(np.argmin(numbers))]!r} has {numbers.min():g}; expected 0 or more"
+        )
     return sums, numbers

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from evenglot.balance.groups import Groups
-from evenglot.robust.validate import Vector
+from evenglot.robust.validate import OptionError, Vector
 
 Baseline = Mapping[str, float] | str | os.PathLike[str] | None
 
@@ -28,11 +28,11 @@ def baseline_vector(baseline: Baseline, groups: Groups) -> Vector:
     if baseline is None:
         return np.zeros(len(groups.names))
     if not isinstance(baseline, Mapping | str | os.PathLike):
-        raise ValueError(f"baseline: expected losses by group, or a file of them, got {baseline!r}")
+        raise OptionError("baseline", f"expected losses by group, or a file of them, got {baseline!r}")
     losses = baseline if isinstance(baseline, Mapping) else load_baseline(baseline)
     missing = [name for name, share in zip(groups.names, groups.p, strict=True) if share > 0 and name not in losses]
     if missing:
-        raise ValueError(f"baseline: no reference loss for {', '.join(missing)}; it has {', '.join(sorted(losses))}")
+        raise OptionError("baseline", f"no reference loss for {', '.join(missing)}; it has {', '.join(sorted(losses))}")
     ours = {name: losses[name] for name in groups.names if name in losses}
     return groups.vector(ours, "baseline", default=0.0)  # of a group without data, which is never drawn
 
@@ -41,7 +41,7 @@ def mean_losses(loss_sums: Mapping[str, float], counts: Mapping[str, float]) -> 
     """Token means of each group from the sums and counts of a reference model; a group without tokens is an error."""
     empty = [name for name in loss_sums if not counts.get(name, 0) > 0]
     if empty:
-        raise ValueError(f"counts: no tokens were counted for {', '.join(empty)}")
+        raise OptionError("counts", f"no tokens were counted for {', '.join(empty)}")
     return {name: loss_sums[name] / counts[name] for name in loss_sums}
 
 
@@ -56,7 +56,7 @@ def save_baseline(path: str | os.PathLike[str], losses: Mapping[str, float], **a
     numbers = {name: float(loss) for name, loss in losses.items()}
     for name, loss in numbers.items():
         if not math.isfinite(loss):
-            raise ValueError(f"losses: the value for {name!r} is {loss}; it must be finite")
+            raise OptionError("losses", f"the value for {name!r} is {loss}; it must be finite")
     target = Path(path)
     unfinished = target.with_name(target.name + ".unfinished")
     unfinished.write_text(json.dumps({"losses": numbers, "about": about}, indent=2) + "\n", encoding="utf-8")
@@ -76,8 +76,8 @@ def load_baseline(path: str | os.PathLike[str]) -> dict[str, float]:
         content = json.loads(Path(path).read_text(encoding="utf-8"))
         return {str(name): float(loss) for name, loss in content["losses"].items()}
     except OSError as error:
-        raise ValueError(f"baseline: cannot read {os.fspath(path)}: {error.strerror}") from error
+        raise OptionError("baseline", f"cannot read {os.fspath(path)}: {error.strerror}") from error
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise ValueError(
-            f'baseline: {os.fspath(path)} is not a baseline file; expected {{"losses": {{"tur-en": 2.392, ...}}}}'
+        raise OptionError(
+            "baseline", f'{os.fspath(path)} is not a baseline file; expected {{"losses": {{"tur-en": 2.392, ...}}}}'
         ) from error

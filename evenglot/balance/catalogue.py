@@ -57,7 +57,7 @@ from evenglot.balance.static import (
     unimax,
 )
 from evenglot.robust.solvers import chi_square_divergence
-from evenglot.robust.validate import Vector
+from evenglot.robust.validate import OptionError, Vector
 from evenglot.wording import did_you_mean
 
 FAINT_TAU = 1.2  # a temperature that hardly changes anything
@@ -188,15 +188,15 @@ def _checked(name: str, options: Mapping[str, Any]) -> Strategy:
     for option in options:
         if option not in known:
             hint = did_you_mean(option, known) if known else "it has none"
-            raise ValueError(f"{option}: unknown option of {name!r}; {hint}")
+            raise OptionError(option, f"unknown option of {name!r}; {hint}")
     for option, parameter in known.items():
         if parameter.default is parameter.empty and option not in options:
-            raise ValueError(f"{option}: {name!r} cannot do without it")
+            raise OptionError(option, f"required by {name!r}")
     return strategy
 
 
-def _unknown(name: str) -> ValueError:
-    return ValueError(f"name: unknown strategy {name!r}; {did_you_mean(name, STRATEGIES)}")
+def _unknown(name: str) -> OptionError:
+    return OptionError("name", f"unknown strategy {name!r}; {did_you_mean(name, STRATEGIES)}")
 
 
 # ---------------------------------------------------------------------------------------------------- static
@@ -243,7 +243,9 @@ def schedule(
 ) -> Balancer:
     """Change the mixture at given intervals, at once or gradually."""
     if not isinstance(points, Mapping):
-        raise ValueError(f"points: expected mixtures by interval, such as {{0: 'tau:5', 20: 'data'}}, got {points!r}")
+        raise OptionError(
+            "points", f"expected mixtures by interval, such as {{0: 'tau:5', 20: 'data'}}, got {points!r}"
+        )
     return Schedule(groups, {time: mixture_of(spec, groups, "points") for time, spec in points.items()}, interpolate)
 
 
@@ -273,11 +275,11 @@ def chi_ibr(
 ) -> Balancer:
     """After each interval, take the worst-case mixture in a chi-square ball: the paper's method."""
     if preset not in PRESETS:
-        raise ValueError(f"preset: unknown preset {preset!r}; {did_you_mean(str(preset), PRESETS)}")
+        raise OptionError("preset", f"unknown preset {preset!r}; {did_you_mean(str(preset), PRESETS)}")
     base = PRESETS[preset]
     caps = Caps(max_ratio, max_passes, intervals, interval_size)
     if base.released and (caps.max_ratio is not None or caps.max_passes is not None):
-        raise ValueError(f"preset: {preset!r} reproduces code that knows no caps; use 'recommended' with max_ratio")
+        raise OptionError("preset", f"{preset!r} reproduces code that knows no caps; use 'recommended' with max_ratio")
     centre = mixture_of(center, groups, "center")
     distance = None if rho is None else _distance(rho, groups, centre)
     radius = _radius(base, distance, max_upsample, centre)
@@ -342,14 +344,14 @@ def _distance(rho: float | str, groups: Groups, centre: Vector) -> float:
 
 def _radius(preset: Preset, rho: float | None, max_upsample: float | None, centre: Vector) -> float:
     if rho is not None and max_upsample is not None:
-        raise ValueError("max_upsample: give rho or max_upsample, not both: each of them determines the radius")
+        raise OptionError("max_upsample", "give rho or max_upsample, not both: each of them determines the radius")
     if rho is None and max_upsample is None:
         rho, max_upsample = preset.rho, preset.max_upsample
     if rho is not None:
         return rho
     if max_upsample is None:
-        raise ValueError(
-            "rho: this preset leaves it open (the paper took 0.05 for TED, 0.3 for WMT); or max_upsample=5"
+        raise OptionError(
+            "rho", "this preset leaves it open (the paper took 0.05 for TED, 0.3 for WMT); or max_upsample=5"
         )
     return radius_for_upsampling(centre, max_upsample)
 
@@ -365,9 +367,9 @@ def _estimator(
     if name == "ema":
         return average
     if name not in ("token-ema", "interval-mean"):
-        raise ValueError(f"estimator: expected 'ema', 'token-ema' or 'interval-mean', got {name!r}")
+        raise OptionError("estimator", f"expected 'ema', 'token-ema' or 'interval-mean', got {name!r}")
     if reset:
-        raise ValueError(f"reset: goes with the estimator 'ema' only, not with {name!r}; leave this out")
+        raise OptionError("reset", f"goes with the estimator 'ema' only, not with {name!r}; leave this out")
     return TokenEMA(size, ema) if name == "token-ema" else IntervalMean(size)
 
 
@@ -431,7 +433,7 @@ def _step_estimator(groups: Groups, name: str, ema: float) -> Estimator:
     if name == "token-ema":
         return TokenEMA(size, ema)
     if name not in ("latest", "ema"):
-        raise ValueError(f"estimator: expected 'latest', 'ema' or 'token-ema', got {name!r}")
+        raise OptionError("estimator", f"expected 'latest', 'ema' or 'token-ema', got {name!r}")
     return LatestBatch(size, ema) if name == "latest" else EMA(size, ema)
 
 

@@ -10,6 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from evenglot.robust.validate import OptionError
+
 Split = Literal["train", "valid"]
 Cadence = Literal["never", "interval", "step"]
 
@@ -23,9 +25,9 @@ class Signal:
 
     def __post_init__(self) -> None:
         if self.split not in ("train", "valid"):
-            raise ValueError(f"signal: expected 'train' or 'valid', got {self.split!r}")
+            raise OptionError("signal", f"expected 'train' or 'valid', got {self.split!r}")
         if self.unit not in ("token", "character"):
-            raise ValueError(f"loss_per: expected 'token' or 'character', got {self.unit!r}")
+            raise OptionError("loss_per", f"expected 'token' or 'character', got {self.unit!r}")
 
 
 @dataclass(frozen=True)

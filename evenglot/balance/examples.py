@@ -18,7 +18,7 @@ from evenglot.balance.description import Description, Needs
 from evenglot.balance.groups import Groups
 from evenglot.balance.options import BaselineLosses, Option
 from evenglot.robust.batch import chi_square_weights, cvar_weights
-from evenglot.robust.validate import Vector, number, vector
+from evenglot.robust.validate import OptionError, Vector, number, vector
 
 
 class FastDRO(Balancer):
@@ -51,7 +51,7 @@ class FastDRO(Balancer):
         values = vector(losses, "losses", len(names))
         baseline = self.groups.keyed(self.baseline)
         if unknown := sorted(set(names) - set(baseline)):
-            raise ValueError(f"names: unknown group {unknown[0]!r}; known are {', '.join(baseline)}")
+            raise OptionError("names", f"unknown group {unknown[0]!r}; known are {', '.join(baseline)}")
         excess = values - np.array([baseline[name] for name in names])
         if self.alpha is None:
             return chi_square_weights(excess, self.rho, self.penalty)

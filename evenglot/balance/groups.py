@@ -8,7 +8,7 @@ from typing import Literal
 
 import numpy as np
 
-from evenglot.robust.validate import Vector, distribution
+from evenglot.robust.validate import OptionError, Vector, distribution
 
 Unit = Literal["sentences", "tokens"]
 NOMINAL_SIZE = 1e12  # sentence pairs of a nominal corpus: so many that no limit on repetitions is out of reach
@@ -32,16 +32,18 @@ class Groups:
     def of(sizes: Mapping[str, float], tokens: Mapping[str, float] | None = None, unit: Unit = "sentences") -> Groups:
         """Groups from sentence pairs (and target tokens) by name; empty corpora are allowed and are never drawn."""
         if unit not in ("sentences", "tokens"):
-            raise ValueError(f"p_unit: expected 'sentences' or 'tokens', got {unit!r}")
+            raise OptionError("p_unit", f"expected 'sentences' or 'tokens', got {unit!r}")
         if unit == "tokens" and tokens is None:
-            raise ValueError("tokens: needed (target tokens of each group) when p_unit is 'tokens'")
+            raise OptionError("tokens", "needed (target tokens of each group) when p_unit is 'tokens'")
         if not isinstance(sizes, Mapping) or not sizes:
-            raise ValueError("sizes: expected the sentence pairs of each group by name, for example {'tur-en': 182470}")
+            raise OptionError(
+                "sizes", "expected the sentence pairs of each group by name, for example {'tur-en': 182470}"
+            )
         names = tuple(sorted(sizes))
         size_of = _amounts(sizes, names, "sizes")
         tokens_of = None if tokens is None else _amounts(tokens, names, "tokens")
         if tokens_of is not None and ((tokens_of == 0) != (size_of == 0)).any():
-            raise ValueError("tokens: a group with sentence pairs needs tokens, and one without cannot have any")
+            raise OptionError("tokens", "a group with sentence pairs needs tokens, and one without cannot have any")
         share = tokens_of if unit == "tokens" and tokens_of is not None else size_of
         return Groups(names, size_of, tokens_of, unit, distribution(share, "sizes"))
 
@@ -58,19 +60,19 @@ class Groups:
         """Values in the order of `names`; a missing name takes the default, or is an error if there is none."""
         unknown = sorted(set(values) - set(self.names))
         if unknown:
-            raise ValueError(f"{argument}: unknown group {unknown[0]!r}; known are {', '.join(self.names)}")
+            raise OptionError(argument, f"unknown group {unknown[0]!r}; known are {', '.join(self.names)}")
         missing = [name for name in self.names if name not in values]
         if missing and default is None:
-            raise ValueError(f"{argument}: nothing given for {', '.join(missing)}")
+            raise OptionError(argument, f"nothing given for {', '.join(missing)}")
         try:
             result = np.array([values.get(name, default) for name in self.names], dtype=np.float64)
             if result.ndim != 1:
                 raise ValueError
         except (TypeError, ValueError) as error:
-            raise ValueError(f"{argument}: expected a number for each group, got {dict(values)}") from error
+            raise OptionError(argument, f"expected a number for each group, got {dict(values)}") from error
         if not np.isfinite(result).all():
             where = self.names[int(np.flatnonzero(~np.isfinite(result))[0])]
-            raise ValueError(f"{argument}: the value for {where!r} is {values[where]}; it must be finite")
+            raise OptionError(argument, f"the value for {where!r} is {values[where]}; it must be finite")
         return result
 
     def keyed(self, values: Vector) -> dict[str, float]:
@@ -99,11 +101,11 @@ class Groups:
 
 def _amounts(amounts: Mapping[str, float], names: tuple[str, ...], argument: str) -> Vector:
     if set(amounts) != set(names):
-        raise ValueError(f"{argument}: expected exactly the groups {', '.join(names)}")
+        raise OptionError(argument, f"expected exactly the groups {', '.join(names)}")
     for name, amount in amounts.items():
         if not isinstance(amount, int | float | np.number) or not 0 <= amount < np.inf:
-            raise ValueError(f"{argument}: {name!r} has {amount!r}; expected a count, 0 or more")
+            raise OptionError(argument, f"{name!r} has {amount!r}; expected a count, 0 or more")
     result = np.array([amounts[name] for name in names], dtype=np.float64)
     if not result.any():
-        raise ValueError(f"{argument}: every group is empty; there is nothing to train on")
+        raise OptionError(argument, "every group is empty; there is nothing to train on")
     return result

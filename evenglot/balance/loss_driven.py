@@ -18,7 +18,7 @@ from evenglot.balance.best_response import Rule
 from evenglot.balance.description import Description, Needs, Signal, Split
 from evenglot.balance.groups import Groups
 from evenglot.balance.losses import Estimator
-from evenglot.robust.validate import Vector, number
+from evenglot.robust.validate import OptionError, Vector, number
 
 Apply = Literal["resample", "reweight"]
 
@@ -49,14 +49,15 @@ class Caps:
             return
         number(self.max_passes, "max_passes", 0)
         if groups.unit != "sentences":  # passes are of sentence pairs: a limit on them is none on shares of tokens
-            raise ValueError("max_passes: cannot be kept with p_unit 'tokens'; use 'sentences', or max_ratio")
+            raise OptionError("max_passes", "cannot be kept with p_unit 'tokens'; use 'sentences', or max_ratio")
         if self.intervals is None:
-            raise ValueError("intervals: max_passes needs to know how many intervals the run has, 1 or more")
+            raise OptionError("intervals", "max_passes needs to know how many intervals the run has, 1 or more")
         needed = self.intervals * self._passes_per_interval(groups)
         if self.max_passes < needed * (1 - 1e-12):
-            raise ValueError(
-                f"max_passes: {self.intervals} intervals make {needed:g} passes over all data; "
-                f"{self.max_passes:g} cannot be kept by any mixture"
+            raise OptionError(
+                "max_passes",
+                f"{self.intervals} intervals make {needed:g} passes over all data; "
+                f"{self.max_passes:g} cannot be kept by any mixture",
             )
 
     def upper(self, groups: Groups, passes: Vector, done: int) -> Vector | None:
@@ -95,7 +96,7 @@ def every_interval(*, signal: Split, loss_per: Literal["token", "character"], **
 def every_step(*, apply: Apply, **others: Any) -> Description:
     """A strategy that moves q after every step, and samples with it or weights the losses by it."""
     if apply not in ("resample", "reweight"):
-        raise ValueError(f"apply: expected 'resample' or 'reweight', got {apply!r}")
+        raise OptionError("apply", f"expected 'resample' or 'reweight', got {apply!r}")
     return Description(Needs(losses=Signal(), loss_weights=apply == "reweight"), cadence="step")
 
 
@@ -164,7 +165,7 @@ class LossDriven(Balancer):
         """Take note of losses, if they are of the split this balancer listens to."""
         sums, numbers = loss_vectors(self.groups, loss_sums, counts)
         if split not in ("train", "valid"):
-            raise ValueError(f"split: expected 'train' or 'valid', got {split!r}")
+            raise OptionError("split", f"expected 'train' or 'valid', got {split!r}")
         if self.needs.losses is None or split != self.needs.losses.split:
             return
         self.estimator.observe(sums, numbers)
@@ -179,7 +180,7 @@ class LossDriven(Balancer):
         else:
             pairs = self.groups.vector(drawn, "drawn", default=0.0)
             if (pairs < 0).any():
-                raise ValueError(f"drawn: {self.groups.names[int(np.argmin(pairs))]!r} has {pairs.min():g} pairs")
+                raise OptionError("drawn", f"{self.groups.names[int(np.argmin(pairs))]!r} has {pairs.min():g} pairs")
         self._passes += np.divide(pairs, self.groups.sizes, out=np.zeros_like(pairs), where=self.groups.sizes > 0)
         self.intervals += 1
         if self.cadence == "interval" and self.intervals >= self.warmup:
@@ -202,10 +203,12 @@ class LossDriven(Balancer):
     def _load(self, state: Mapping[str, Any]) -> None:
         super()._load(state)
         if not np.array_equal(self.groups.vector(state["baseline"], "state: baseline"), self.baseline):
-            raise ValueError("baseline: other reference losses than when the state was saved; go on with the old ones")
+            raise OptionError(
+                "baseline", "other reference losses than when the state was saved; go on with the old ones"
+            )
         arrays = self.estimator.arrays()
         if set(state["estimator"]) != set(arrays):
-            raise ValueError(f"state: was saved by another estimator, with {', '.join(sorted(state['estimator']))}")
+            raise OptionError("state", f"was saved by another estimator, with {', '.join(sorted(state['estimator']))}")
         for name, values in state["estimator"].items():
             arrays[name][:] = self.groups.vector(values, f"state: {name}")
         self._passes = self.groups.vector(state["passes"], "state: passes")

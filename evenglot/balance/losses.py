@@ -7,7 +7,7 @@ from typing import Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from evenglot.robust.validate import Vector, number
+from evenglot.robust.validate import OptionError, Vector, number
 
 Start = Literal["first", "zero", "bias-corrected"]
 
@@ -48,7 +48,7 @@ class EMA:
     def __init__(self, size: int, weight: float = 0.1, start: Start = "first", reset: bool = False) -> None:
         self.weight = number(weight, "ema", 0, 1, above=True)
         if start not in ("first", "zero", "bias-corrected"):
-            raise ValueError(f"start: expected 'first', 'zero' or 'bias-corrected', got {start!r}")
+            raise OptionError("start", f"expected 'first', 'zero' or 'bias-corrected', got {start!r}")
         self.start, self.reset = start, reset
         self._average = np.zeros(size)
         self._steps = np.zeros(size)

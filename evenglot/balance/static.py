@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from evenglot.balance.balancer import Balancer
 from evenglot.balance.description import Description
 from evenglot.balance.groups import Groups
-from evenglot.robust.validate import Vector, distribution, number, vector
+from evenglot.robust.validate import OptionError, Vector, distribution, number, vector
 
 MixtureSpec = str | Mapping[str, float]
 
@@ -40,9 +40,10 @@ def unimax(sizes: ArrayLike, passes: float, budget: float | None = None) -> Vect
     limit = number(passes, "passes", 0)
     total = float(size.sum() if budget is None else number(budget, "budget", 0))
     if total > limit * size.sum() * (1 + 1e-12):
-        raise ValueError(
-            f"passes: {limit:g} passes over {size.sum():g} examples cannot fill a budget of {total:g}; "
-            f"allow at least {total / size.sum():.4g} passes"
+        raise OptionError(
+            "passes",
+            f"{limit:g} passes over {size.sum():g} examples cannot fill a budget of {total:g}; "
+            f"allow at least {total / size.sum():.4g} passes",
         )
     given = np.zeros_like(size)
     left = total
@@ -58,7 +59,7 @@ def mixture_of(spec: MixtureSpec, groups: Groups, argument: str) -> Vector:
         shares = groups.vector(spec, argument)
         for name, share, has in zip(groups.names, shares, groups.p, strict=True):
             if share > 0 and has == 0:
-                raise ValueError(f"{argument}: {name!r} has no data; it can have no share")
+                raise OptionError(argument, f"{name!r} has no data; it can have no share")
         return distribution(shares, argument)
     name, _, value = str(spec).partition(":")
     try:
@@ -71,8 +72,8 @@ def mixture_of(spec: MixtureSpec, groups: Groups, argument: str) -> Vector:
         if name == "unimax":
             return unimax(groups.p, float(value))
     except ValueError as error:
-        raise ValueError(f"{argument}: {spec!r}: {error}") from error
-    raise ValueError(f"{argument}: expected 'data', 'uniform', 'tau:3', 'unimax:20' or shares by group, got {spec!r}")
+        raise OptionError(argument, f"{spec!r}: {error}") from error
+    raise OptionError(argument, f"expected 'data', 'uniform', 'tau:3', 'unimax:20' or shares by group, got {spec!r}")
 
 
 def describe_temperature(*, tau: float | None, **others: Any) -> Description:
@@ -94,7 +95,7 @@ class Schedule(Balancer):
 
     def __init__(self, groups: Groups, points: Mapping[int, Vector], interpolate: bool = False) -> None:
         if not points or not all(isinstance(t, int) for t in points) or min(points) != 0:
-            raise ValueError("points: expected mixtures by interval number, the first of them at 0")
+            raise OptionError("points", "expected mixtures by interval number, the first of them at 0")
         self._times = sorted(points)
         self.points = [points[t] for t in self._times]
         self._interpolate = interpolate

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from evenglot.runs.log import Event, read_log
+from evenglot.runs.events import ConfigEvent, DoneEvent, Event, ReferenceCost, StepEvent, of_kind
+from evenglot.runs.log import read_log
 from evenglot.runs.run import Run, RunError
 from evenglot.runs.scores import scored_with, scores_file, statistics_file
 from evenglot.runs.standings import Standings, best_validation, strategy_of
@@ -58,7 +59,7 @@ def read_scored_run(run: Run, row: str, split: str) -> ScoredRun:
         wrong = "not a run (it has no log.jsonl)" if run.folder.is_dir() else "there is no such run"
         raise RunError(f"{run.folder}: {wrong}; `evenglot train` creates one")
     events = read_log(run.log_file)
-    about = next((event for event in events if event["event"] == "config"), None)
+    about = next(iter(of_kind(events, ConfigEvent)), None)
     if about is None:
         raise RunError(f"{run.log_file}: says nothing about the run yet")
     statistics = statistics_file(run, split)
@@ -69,16 +70,18 @@ def read_scored_run(run: Run, row: str, split: str) -> ScoredRun:
     standings = Standings()
     standings.take(events)
     strategy = strategy_of(about)
-    pairs = {name: facts["pairs"] for name, facts in about["directions"].items()}
+    pairs = {name: facts.pairs for name, facts in about.directions.items()}
+    best = best_validation(events)
+    validation = (best and best.loss_per_character) or {}
     return ScoredRun(
         row=row,
         folder=run.folder,
-        seed=about["config"]["seed"],
-        strategy=about["strategy"],
+        seed=about.config["seed"],
+        strategy=about.strategy,
         tau=None if strategy is None else strategy.tau,
         pairs=pairs,
         passes={name: standings.passes(name) or 0.0 for name in pairs},
-        validation=best_validation(events).get("loss_per_character", {}),
+        validation={name: loss for name, loss in validation.items() if loss is not None},
         statistics=SentenceStatistics.load(statistics),
         signature=_signature(scores_file(run, split)),
         made=made or {},
@@ -89,7 +92,7 @@ def read_scored_run(run: Run, row: str, split: str) -> ScoredRun:
 
 def _behind(made: dict[str, Any], events: Sequence[Event]) -> bool:
     """Was the run trained further since it was scored?"""
-    best = [event.get("best_step") for event in events if event["event"] == "done"]
+    best = [event.best_step for event in of_kind(events, DoneEvent)]
     return made.get("which") == "best" and bool(best) and made.get("step") != best[-1]
 
 
@@ -101,14 +104,15 @@ def _signature(file: Path) -> dict[str, str]:
     return found
 
 
-def _cost(events: Sequence[Event], about: Event) -> Cost:
-    """From the last event that tells of time; a run that was killed has cost what it had by then."""
-    last = next((event for event in reversed(events) if event["event"] in ("step", "done")), {})
-    reference = about.get("reference") or {}
+def _cost(events: Sequence[Event], about: ConfigEvent) -> Cost:
+    """From the last event that carries the time, which is complete also for an interrupted run."""
+    timed = [event for event in events if isinstance(event, StepEvent | DoneEvent)]
+    last = timed[-1] if timed else StepEvent(step=0)
+    reference = about.reference or ReferenceCost()
     return Cost(
-        updates=last.get("step", 0),
-        tokens=last.get("tokens", 0),
-        seconds=last.get("seconds", 0.0),
-        reference_updates=reference.get("updates") or 0,
-        reference_seconds=reference.get("seconds") or 0.0,
+        updates=last.step,
+        tokens=last.tokens or 0,
+        seconds=last.seconds or 0.0,
+        reference_updates=reference.updates or 0,
+        reference_seconds=reference.seconds or 0.0,
     )

@@ -18,9 +18,13 @@ KnownKeys = Callable[[Keys], list[str]]  # of the section with these keys
 
 
 class ConfigError(ValueError):
-    """All that is wrong with a configuration, one error a line, each with its place."""
+    """All that is wrong with a configuration, one error a line, each with its place.
 
-    def __init__(self, lines: Iterable[str]) -> None:
+    `keys`: the settings at fault, as far as they are known.
+    """
+
+    def __init__(self, lines: Iterable[str], keys: Iterable[Keys] = ()) -> None:
+        self.keys = list(keys)
         self.lines = ["".join(c if c.isprintable() else ascii(c)[1:-1] for c in line) for line in lines]
         super().__init__("\n".join(self.lines))
 
@@ -59,7 +63,7 @@ def explain(error: ValidationError, source: Places, known_keys: KnownKeys) -> Co
         place, name = source.place(keys), _name(keys)
         prefix = place if place == f"--set {name}" else f"{place}: {name}"
         lines += [f"{prefix}: {message}" for message in _messages(found[keys], keys, known_keys)]
-    return ConfigError(lines)
+    return ConfigError(lines, found)
 
 
 def _keys_in(value: Any, detail: ErrorDetails) -> Keys:

@@ -12,7 +12,16 @@ from typing import Annotated, Any, Literal, Self, get_args, get_origin
 from pydantic import AfterValidator, ConfigDict, Field, ValidationError, ValidationInfo, create_model, model_validator
 
 from evenglot import yaml12
-from evenglot.balance import STRATEGIES, Balancer, Description, check_mixture, check_options, create, describe
+from evenglot.balance import (
+    STRATEGIES,
+    Balancer,
+    Description,
+    OptionError,
+    check_mixture,
+    check_options,
+    create,
+    describe,
+)
 from evenglot.balance.groups import Unit
 from evenglot.balance.options import Option
 from evenglot.config.data import DataSettings, Declaration
@@ -177,8 +186,8 @@ def _balance_model(value: Mapping[str, Any] | None) -> type[Section]:
     if not isinstance(strategy, str) or strategy not in STRATEGIES:
         try:
             create(str(strategy), {})
-        except ValueError as error:
-            refuse([(("strategy",), str(error).removeprefix("name: "))])
+        except OptionError as error:
+            refuse([(("strategy",), error.message)])
     return model_of(strategy)
 
 
@@ -222,6 +231,7 @@ def _type(option: inspect.Parameter) -> Any:
 
 
 HEADING = "# Every setting, defaults filled in and paths made absolute. evenglot reads this file like any config.\n"
+HEADINGS = (HEADING,)  # a file that a run wrote starts with one of them; a heading that is reworded stays in this list
 DEFAULTS: Any = {}  # of a section that the file does not have
 
 
@@ -340,9 +350,10 @@ class Config(Section):
             if (mixture := self.balance.reference_mixture) is not None:
                 check_mixture(mixture, groups, "baseline")
         except (ValueError, ArithmeticError) as error:
-            option, colon, message = str(error).partition(": ")
-            known = bool(colon) and option in balance.options
-            yield ("balance", option) if known else ("balance",), message if known else str(error)
+            if isinstance(error, OptionError) and error.option in balance.options:
+                yield ("balance", error.option), error.message
+            else:
+                yield ("balance",), str(error)
             return
         if self.balance.description.needs.validation_text:
             names = [d.name for d in self.data.directions if self.data.files(d, "valid") is None]

@@ -23,7 +23,14 @@ NAME = re.compile(r".+\.[0-9a-f]{16}((\.replaced)?\.unfinished)?")  # of an arte
 
 
 class DamagedError(ValueError):
-    """A file of the store is missing or damaged; the message says which and what to do."""
+    """A file of the store is missing or damaged: its `path`, the `fault`, and what to do (`advice`)."""
+
+    def __init__(self, path: Path, fault: str, advice: str = "run `evenglot prepare` again") -> None:
+        super().__init__(path, fault, advice)
+        self.path, self.fault, self.advice = path, fault, advice
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.fault}; {self.advice}"
 
 
 def key_of(*parts: Any) -> str:
@@ -71,7 +78,7 @@ def _meta(folder: Path, key: str) -> dict[str, Any]:
     try:
         content: dict[str, Any] = json.loads((folder / META).read_text(encoding="utf-8"))[key]
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
-        raise DamagedError(f"{folder}: incomplete or damaged; run `evenglot prepare` again") from error
+        raise DamagedError(folder, "incomplete or damaged") from error
     return content
 
 
@@ -82,11 +89,11 @@ def verify(folder: Path) -> None:
         for name, (size, crc) in files.items():
             file = folder / name
             if file.stat().st_size != size or checksum(file) != crc:
-                raise DamagedError(f"{file}: changed since it was written; run `evenglot prepare` again")
+                raise DamagedError(file, "changed since it was written")
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         if isinstance(error, DamagedError):
             raise
-        raise DamagedError(f"{folder}: incomplete or damaged; run `evenglot prepare` again") from error
+        raise DamagedError(folder, "incomplete or damaged") from error
 
 
 def is_intact(folder: Path) -> bool:

@@ -138,7 +138,7 @@ def _finished(root: Path, settings: str, bars: Bars) -> Store | None:
     try:
         store = open_store(root)
     except DamagedError as error:
-        bars.note(f"{str(error).partition(';')[0]}; it is made again")
+        bars.note(f"{error.path}: {error.fault}; it is made again")
         return None
     return store if store.manifest["settings"] == settings else None
 

@@ -116,7 +116,7 @@ class Store:
         for artefact in self.artefacts:
             artefacts.verify(artefact)
             if artefacts.seal(artefact) != self.manifest["checksums"][str(artefact.relative_to(self.folder))]:
-                raise DamagedError(f"{artefact}: does not belong to this store; run `evenglot prepare` again")
+                raise DamagedError(artefact, "does not belong to this store")
 
     def splits(self, direction: str) -> tuple[str, ...]:
         """The splits of a direction."""
@@ -177,20 +177,20 @@ def open_store(folder: Path, verify: bool = True) -> Store:
     """Open a store for reading; DamagedError if it is incomplete. `verify`: also check the content of every file."""
     root = Path(folder)
     if not (root / MANIFEST).exists():
-        raise DamagedError(f"{root}: not a finished store (no {MANIFEST}); run `evenglot prepare`")
+        raise DamagedError(root, f"not a finished store (no {MANIFEST})", "run `evenglot prepare`")
     try:
         content = json.loads((root / MANIFEST).read_text(encoding="utf-8"))
         intact = content.pop("checksum") == key_of(content)
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise DamagedError(f"{root / MANIFEST}: damaged; run `evenglot prepare` again") from error
+        raise DamagedError(root / MANIFEST, "damaged") from error
     if not intact:
-        raise DamagedError(f"{root / MANIFEST}: damaged, or from another version; run `evenglot prepare` again")
+        raise DamagedError(root / MANIFEST, "damaged, or from another version")
     store = Store(root, content)
     if "config" in content and content["config"] != config_key(root):  # older stores have no such entry
-        raise DamagedError(f"{root / CONFIG}: does not match this store; run `evenglot prepare` again")
+        raise DamagedError(root / CONFIG, "does not match this store")
     if verify:
         store.verify()
     for artefact in store.artefacts:
         if not artefact.exists():
-            raise DamagedError(f"{artefact}: missing; run `evenglot prepare` again")
+            raise DamagedError(artefact, "missing")
     return store

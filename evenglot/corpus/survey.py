@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import islice
-from typing import TypeVar
+from itertools import islice, zip_longest
+from typing import TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -117,12 +117,12 @@ def pairs_of(config: Config, files: Files, split: Split, on_read: Advance | None
 
 def select(items: Iterable[T], chosen: Mask, files: Files) -> Iterator[T]:
     """The chosen items; an error if the text changed length since it was scanned."""
-    try:
-        yield from (item for item, wanted in zip(items, chosen.tolist(), strict=True) if wanted)
-    except ValueError as error:
-        if "zip()" not in str(error):
-            raise
-        raise CorpusError(f"{files[0].path}: changed while being read; run the command again") from error
+    nothing = object()
+    for item, wanted in zip_longest(items, chosen.tolist(), fillvalue=nothing):
+        if item is nothing or wanted is nothing:
+            raise CorpusError(f"{files[0].path}: changed while being read; run the command again")
+        if wanted:
+            yield cast(T, item)
 
 
 def size_on_disk(files: Files) -> int:

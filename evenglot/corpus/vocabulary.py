@@ -62,7 +62,7 @@ def train_vocabulary(
 
 
 def _explain(message: str, size: int) -> str:
-    """SentencePiece's errors, with advice."""
+    """SentencePiece's errors, with advice. All are RuntimeErrors: only their text tells them apart."""
     if found := re.search(r"value <= (\d+)", message):
         return f"the text yields fewer than {size} subwords; set at most {found[1]}"
     if found := re.search(r"smaller than required_chars. (\d+) vs (\d+)", message):

@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from itertools import chain
 from pathlib import Path
-from typing import Any
 
 import yaml
 
 from evenglot import __version__
 from evenglot.config import Config
 from evenglot.directions import Direction, tag, tag_kind
+from evenglot.runs.events import ConfigEvent, of_kind
 from evenglot.runs.log import read_log
 from evenglot.runs.run import Run
 from evenglot.scoring.metrics import Metric, scored_by
@@ -90,10 +90,9 @@ def _front_matter(directions: Sequence[Direction]) -> str:
 def _training_table(run: Run, directions: Sequence[Direction]) -> str:
     """Sizes are those in the log, of when the run began; the store may have changed since."""
     events = read_log(run.log_file) if run.log_file.exists() else []
-    sizes: dict[str, Any] = {}
-    for event in events:
-        if event["event"] == "config":
-            sizes = {name: row["pairs"] for name, row in event["directions"].items()}
+    sizes: dict[str, int] = {}
+    for event in of_kind(events, ConfigEvent):
+        sizes = {name: facts.pairs for name, facts in event.directions.items()}
     rows = [
         [direction.name, f"`{tag(direction, tag_kind(directions))}`", _number(sizes.get(direction.name))]
         for direction in directions

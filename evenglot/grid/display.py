@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import re
 from collections.abc import Sequence
 from time import monotonic
 from types import TracebackType
@@ -13,9 +11,9 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from evenglot.grid.plan import Job
+from evenglot.runs.log import last_step
 from evenglot.wording import duration
 
-TAIL = 1 << 17  # bytes at the end of a log; a line is much shorter
 COLUMNS = (
     TextColumn("{task.description}"),
     BarColumn(),
@@ -33,7 +31,7 @@ class GridDisplay:
         self._runs, self._at_once = runs, at_once
         self._total = sum(job.config.train.updates for job in missing)
         self._left, self._runs_failed = len(missing), 0
-        self._done: dict[str, int] = {job.name: _updates(job) for job in missing}
+        self._done: dict[str, int] = {job.name: last_step(job.run.log_file) for job in missing}
         self._done_before = sum(self._done.values())
         self._started = monotonic()
         self._bars = Progress(*COLUMNS, console=self.console, speed_estimate_period=3600, refresh_per_second=2)
@@ -59,7 +57,7 @@ class GridDisplay:
 
     def progress(self, job: Job) -> None:
         """Read from its log how far it is."""
-        self._done[job.name] = _updates(job)
+        self._done[job.name] = last_step(job.run.log_file)
         self._bars.update(self._tasks[job.name], completed=self._done[job.name])
         self._bars.update(self._all, completed=sum(self._done.values()))
 
@@ -91,14 +89,3 @@ class GridDisplay:
 
     def _say(self, text: str) -> None:
         self._bars.console.print(text, highlight=False, soft_wrap=True, markup=False)
-
-
-def _updates(job: Job) -> int:
-    """Updates that its log tells of, by the last of its lines: a log can be long, and this is asked often."""
-    if not job.run.log_file.exists():
-        return 0
-    with job.run.log_file.open("rb") as log:
-        log.seek(-min(TAIL, log.seek(0, os.SEEK_END)), os.SEEK_END)
-        lines = log.read().split(b"\n")
-    steps = re.findall(rb'^\{"event": "[a-z]+", "step": (\d+)', b"\n".join(lines[:-1]), re.MULTILINE)
-    return int(steps[-1]) if steps else 0

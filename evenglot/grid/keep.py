@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ from evenglot.config import Config, differences
 from evenglot.config.changes import FREE_IN_GRID
 from evenglot.files import finished_folder, without_paths
 from evenglot.grid.plan import Job
-from evenglot.runs.log import read_log
+from evenglot.runs.log import copy_log
 from evenglot.runs.run import ChangedSettingsError, Run, RunError
 from evenglot.runs.scores import scored_with, scores_file, statistics_file
 
@@ -32,9 +31,7 @@ def keep(job: Job, split: str, folder: Path, root: Path) -> None:
         if job.needs is not None:  # named by strategy and seed, not by the path on this machine
             settings["balance"]["baseline"] = _provider(job.needs[1])
         (target / "config.yaml").write_text(yaml12.dump(settings), encoding="utf-8")
-        with (target / "log.jsonl").open("w", encoding="utf-8") as log:
-            for event in read_log(job.run.log_file):
-                log.write(json.dumps(without_paths(event, root), ensure_ascii=False) + "\n")
+        copy_log(job.run.log_file, target / "log.jsonl", lambda event: without_paths(event, root))
         for file in (scores_file(job.run, split), statistics_file(job.run, split), *job.run.folder.glob(BASELINES)):
             shutil.copy(file, target / file.name)
 

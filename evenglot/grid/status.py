@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +11,7 @@ from evenglot.comparison.scored_run import ScoredRun, read_scored_run
 from evenglot.config.changes import ENDS_RUN, FREE_IN_GRID
 from evenglot.grid.keep import kept
 from evenglot.grid.plan import Grid, Job
+from evenglot.runs.events import DoneEvent
 from evenglot.runs.log import read_log
 from evenglot.runs.run import ChangedSettingsError, Run
 from evenglot.runs.scores import scored_with
@@ -66,11 +66,10 @@ def is_trained(job: Job) -> bool:
     """Has training ended where the grid wants it to end?"""
     if not job.run.log_file.exists():
         return False
-    last = deque(read_log(job.run.log_file), maxlen=1)
-    if not last or last[0]["event"] != "done" or last[0]["reason"] == "stopped":
+    last = next(reversed(read_log(job.run.log_file)), None)
+    if not isinstance(last, DoneEvent) or last.stopped:
         return False
-    reason = last[0]["reason"]  # the name of a setting in `train`, too
-    before, now = (getattr(config.train, reason) for config in (job.run.config(), job.config))
+    before, now = (getattr(config.train, last.reason) for config in (job.run.config(), job.config))
     return now is not None and (before is None or now <= before)
 
 

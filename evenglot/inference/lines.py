@@ -34,7 +34,9 @@ def translate_lines(
         raise ValueError("n_best: text has one line for each sentence; use --format tsv or jsonl")
     size = source.stat().st_size if source is not None else None
     with _writing(target) as out, bars.task(f"translating {direction.name}", size) as advance:
-        translations = translator.stream(_texts(_lines(source, advance)), direction, options, bars.note)
+        translations = translator.stream(
+            _texts(_lines(source, advance)), direction, options, lambda warning: bars.note(str(warning))
+        )
         for number, best in enumerate(translations, start=1):
             out.write(_shown(number, best, form).encode("utf-8"))
             if target is None:

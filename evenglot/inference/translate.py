@@ -29,7 +29,6 @@ WINDOW = 5000  # sentences sorted together by length: so much of a stream is rea
 
 EngineName = Literal["torch", "ctranslate2", "ctranslate2-int8"]
 Device = Literal["auto", "cpu", "cuda"]
-Warn = Callable[[str], object]
 
 
 @dataclass(frozen=True)
@@ -38,6 +37,20 @@ class Translation:
 
     text: str
     score: float
+
+
+@dataclass(frozen=True)
+class TranslationWarning:
+    """Something about one sentence, by its number from 1; `str` is the line for a person."""
+
+    line: int
+    text: str
+
+    def __str__(self) -> str:
+        return f"line {self.line}: {self.text}"
+
+
+Warn = Callable[[TranslationWarning], object]
 
 
 class Translator:
@@ -76,7 +89,7 @@ class Translator:
         return [best[0].text for best in self.stream(sentences, direction, options)]
 
     def stream(
-        self, sentences: Iterable[str], direction: Direction, options: SearchOptions, warn: Warn = lambda text: None
+        self, sentences: Iterable[str], direction: Direction, options: SearchOptions, warn: Warn = lambda warning: None
     ) -> Iterator[list[Translation]]:
         """The n-best translations of each sentence, one after the other; empty sentences have one, which is empty."""
         start = self._tag(direction)
@@ -85,7 +98,8 @@ class Translator:
             sources = self._encode([text for _, text in window], start)
             for (number, _), ids in zip(window, sources, strict=True):
                 if len(ids) > self.max_positions:
-                    warn(f"line {number}: {len(ids)} pieces, more than the model can read; cut to {self.max_positions}")
+                    what = f"{len(ids)} subwords, more than the model can read; cut to {self.max_positions}"
+                    warn(TranslationWarning(number, what))
                     ids[self.max_positions - 1 :] = [EOS]
             yield from self._in_batches(sources, options)
 

@@ -10,6 +10,7 @@ from rich.table import Table
 from evenglot.balance import Balancer, create, keep_mixture
 from evenglot.config import Config
 from evenglot.preview.simulate import Simulation, learning_curves, simulate
+from evenglot.runs.events import BalanceEvent, ConfigEvent, DirectionFacts, Event, IntervalEvent
 from evenglot.runs.history import History, history
 from evenglot.tables import table
 
@@ -51,14 +52,13 @@ class DryRun:
     @property
     def history(self) -> History:
         """As if it were the log of a run, with intervals in place of updates: what figures are drawn from."""
-        facts = {name: {"pairs": self.sizes[name], "p": self.simulation.p[name]} for name in self.sizes}
-        about = {"strategy": f"{self.strategy}, simulated", "unit": "intervals", "directions": facts}
-        events = [{"event": "config", "step": 0, **about}]
+        facts = {name: DirectionFacts(pairs=self.sizes[name], p=self.simulation.p[name]) for name in self.sizes}
+        events: list[Event] = [ConfigEvent(step=0, strategy=f"{self.strategy}, simulated", directions=facts)]
         told = zip(self.simulation.mixtures, self.simulation.drawn, self.simulation.losses, strict=True)
         for interval, (mixture, drawn, losses) in enumerate(told):
-            begins = {"event": "interval", "step": interval, "mixture": mixture, "target": mixture, "pairs": drawn}
-            events += [begins, {"event": "balance", "step": interval + 1, "losses": losses, "baseline": {}}]
-        return history(events)
+            begins = IntervalEvent(step=interval, mixture=mixture, target=mixture, pairs=drawn)
+            events += [begins, BalanceEvent(step=interval + 1, losses=losses)]
+        return history(events, unit="intervals")
 
 
 def dry_run(config: Config, sizes: Mapping[str, int], tokens: Mapping[str, int], intervals: int) -> DryRun:

@@ -14,8 +14,9 @@ from evenglot.reporting.page_comparison import comparison_data
 from evenglot.reporting.page_summary import facts, figures, sentences
 from evenglot.reporting.samples import samples, split_with_translations
 from evenglot.reporting.warnings import mean_shares, warnings
-from evenglot.runs.history import History, Series, history
-from evenglot.runs.log import Event, read_log
+from evenglot.runs.events import Event, StepEvent, of_kind
+from evenglot.runs.history import History, LogNotStartedError, Series, history
+from evenglot.runs.log import read_log
 from evenglot.runs.run import Run
 from evenglot.runs.scores import read_scores
 from evenglot.scoring.metrics import METRICS, PRIMARY, Metric
@@ -79,7 +80,7 @@ def run_data(run: Run, name: str, *, live: bool = False) -> Data:
         story = history(events)
     except (OSError, ValueError) as error:
         return _not_yet(run, name, error, live)
-    step = max(event["step"] for event in events)
+    step = max(event.step for event in events)
     scores = read_scores(run)
     progress = _progress(events, story, step)
     shares = mean_shares(story.mixture, since=0, until=step)
@@ -116,7 +117,7 @@ def _config(file: Path, root: Path) -> str:
 
 def _not_yet(run: Run, name: str, error: Exception, live: bool) -> Data:
     """Whoever watches may have come before the training; whoever wants a report has named the wrong folder."""
-    waiting = not run.log_file.exists() or not run.log_file.stat().st_size or "not say yet" in str(error)
+    waiting = not run.log_file.exists() or not run.log_file.stat().st_size or isinstance(error, LogNotStartedError)
     if not live:
         raise ValueError(f"{run.folder}: has no log yet; is it the folder of a run?" if waiting else str(error))
     message = "Training has not begun to write its log yet." if waiting else str(error)
@@ -124,18 +125,17 @@ def _not_yet(run: Run, name: str, error: Exception, live: bool) -> Data:
 
 
 def _progress(events: Sequence[Event], story: History, step: int) -> Data:
-    steps = [event for event in events if event["event"] == "step"]
-    last = steps[-1] if steps else {}
-    done = story.done or {}
-    state = "running" if not done else "stopped" if done.get("reason") == "stopped" else "done"
+    steps, done = of_kind(events, StepEvent), story.done
+    last = steps[-1] if steps else StepEvent(step=0)
+    state = "running" if done is None else "stopped" if done.stopped else "done"
     return {
         "state": state,
         "step": step,
-        "updates": last.get("total_updates", story.about["updates"]),
-        "tokens": done.get("tokens", last.get("tokens", 0)),
-        "seconds": done.get("seconds", last.get("seconds", 0.0)),
-        "best_step": done.get("best_step"),
-        "last_event": events[-1].get("time"),
+        "updates": story.about.updates if last.total_updates is None else last.total_updates,
+        "tokens": last.tokens if done is None or done.tokens is None else done.tokens,
+        "seconds": last.seconds if done is None or done.seconds is None else done.seconds,
+        "best_step": None if done is None else done.best_step,
+        "last_event": events[-1].time,
     }
 
 

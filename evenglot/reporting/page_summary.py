@@ -8,6 +8,7 @@ from statistics import fmean
 from typing import Any
 
 from evenglot.files import without_paths
+from evenglot.runs.events import ConfigEvent
 from evenglot.runs.history import History
 from evenglot.scoring.metrics import METRICS, PRIMARY, Metric, scored_by
 from evenglot.wording import duration, listed
@@ -34,7 +35,7 @@ def _trained(story: History, progress: Mapping[str, Any]) -> str:
         "done": f"trained in {duration(progress['seconds'])} with {progress['step']:,} updates",
         "stopped": f"stopped after {progress['step']:,} of {progress['updates']:,} updates",
     }.get(progress["state"], f"{progress['step']:,} of {progress['updates']:,} updates into its training")
-    model = f"A model of {parameters(story.about['parameters'])} parameters, balanced by {story.about['strategy']}"
+    model = f"A model of {parameters(story.about.parameters)} parameters, balanced by {story.about.strategy}"
     return f"{model}, {so_far} on {pairs:,} sentence pairs of {many}{span}."
 
 
@@ -119,7 +120,7 @@ def figures(
             found.append(("validation loss, mean", f"{fmean(losses):.3f}", "per token, not scored yet"))
     remark = "" if progress["state"] == "done" else f"of {progress['updates']:,}"
     found.append(("updates", f"{progress['step']:,}", remark or f"{progress['tokens'] / 1e6:,.1f} million tokens"))
-    found.append(("training time", duration(progress["seconds"]), str(story.about["device"])))
+    found.append(("training time", duration(progress["seconds"]), story.about.device))
     return found
 
 
@@ -129,32 +130,32 @@ def _directions(count: int) -> str:
 
 def facts(story: History, progress: Mapping[str, Any], root: Path) -> list[tuple[str, str]]:
     """How it was done, for whoever wants to do it again; paths are relative to the root."""
-    about, config = story.about, without_paths(story.about.get("config", {}), root)
+    about, config = story.about, without_paths(story.about.config, root)
     balance = {key: value for key, value in config.get("balance", {}).items() if value is not None}
     options = ", ".join(f"{key} {value}" for key, value in balance.items() if key != "strategy")
     model, train = config.get("model", {}), config.get("train", {})
     table = {
-        "strategy": about["strategy"],
+        "strategy": about.strategy,
         "its options": options,
-        "model": f"{model.get('size', '')}, {parameters(about['parameters'])} parameters".strip(", "),
-        "updates": f"{progress['step']:,} of {progress['updates']:,}, of at most {about['tokens_per_update']:,} tokens",
+        "model": f"{model.get('size', '')}, {parameters(about.parameters)} parameters".strip(", "),
+        "updates": f"{progress['step']:,} of {progress['updates']:,}, of at most {about.tokens_per_update:,} tokens",
         "intervals": f"{len(story.interval_starts):,}",
         "target tokens": f"{progress['tokens']:,}",
         "time": duration(progress["seconds"]),
         "best model": "" if progress["best_step"] is None else f"after {progress['best_step']:,} updates",
         "learning rate": f"{train.get('learning_rate', '')}, {train.get('schedule', '')}".strip(", "),
-        "device": f"{about['device']}, {about['precision']}, {_hands(about)}",
+        "device": f"{about.device}, {about.precision}, {_hands(about)}",
         "seed": str(config.get("seed", "")),
-        "evenglot": str(about.get("evenglot", "")),
-        "made with": ", ".join(f"{name} {version}" for name, version in (about.get("versions") or {}).items()),
-        "begun": _time(about.get("time")),
+        "evenglot": about.evenglot,
+        "made with": ", ".join(f"{name} {version}" for name, version in about.versions.items()),
+        "begun": _time(about.time),
         "last entry of the log": _time(progress["last_event"]),
     }
     return [(name, value) for name, value in table.items() if value]
 
 
-def _hands(about: Mapping[str, Any]) -> str:
-    processes, threads = about.get("processes", 1), about.get("threads", 1)
+def _hands(about: ConfigEvent) -> str:
+    processes, threads = about.processes, about.threads
     return f"{processes} process{'es' if processes > 1 else ''} of {threads} thread{'s' if threads > 1 else ''}"
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from statistics import median
@@ -14,6 +13,7 @@ Kind = Literal["unfinished", "over-fitting", "starved", "unread", "off-target", 
 
 STARVED = 5  # so many times less than its size asks for
 OFF_TARGET = 0.1
+LOGGED: dict[str, Kind] = {"overfitting": "over-fitting", "passes": "passes"}  # kinds in the log; others are notes
 MANY_PASSES = 3  # if the others were read so often, a corpus that was not read once was neglected
 
 
@@ -35,7 +35,7 @@ def warnings(story: History, last_step: int, scores: Mapping[str, Any] | None, l
     return [
         *_unfinished(story, last_step, live),
         *_without_scores(story, scores),
-        *(Warning(_kind(message), message, step) for step, message in story.warnings),
+        *(Warning(LOGGED.get(event.kind, "note"), event.message, event.step) for event in story.warnings),
         *_starved(story, last_step),
         *_unread(story),
         *_off_target(scores),
@@ -43,7 +43,7 @@ def warnings(story: History, last_step: int, scores: Mapping[str, Any] | None, l
 
 
 def _unfinished(story: History, last_step: int, live: bool) -> list[Warning]:
-    if story.done is not None and story.done.get("reason") == "stopped":
+    if story.done is not None and story.done.stopped:
         text = f"The run was stopped after {last_step:,} updates; `evenglot train` with --resume goes on."
         return [Warning("unfinished", text)]
     if story.done is not None or live:
@@ -59,13 +59,6 @@ def _without_scores(story: History, scores: Mapping[str, Any] | None) -> list[Wa
     if scores is not None or story.done is None:
         return []
     return [Warning("scores", "There are no scores yet: run `evenglot score` for this run, then report again.")]
-
-
-def _kind(message: str) -> Kind:
-    """Training warns in sentences (training/record.py)."""
-    if "validation loss" in message and "risen" in message:
-        return "over-fitting"
-    return "passes" if re.search(r"shown \d+ times", message) else "note"
 
 
 def _starved(story: History, last_step: int) -> list[Warning]:

@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from evenglot.robust import solvers
-from evenglot.robust.validate import Vector, distribution, number, vector
+from evenglot.robust.validate import OptionError, Vector, distribution, number, vector
 
 TOLERANCE = 1e-9  # of `contains`: for rounding errors, not a widening of the set
 ROUNDING = 1e-12  # how far caps may stay below a sum of 1: answers sum to 1 this closely
@@ -97,7 +97,7 @@ class Simplex(UncertaintySet):
 
     def __init__(self, n: int) -> None:
         if number(n, "n", 1) != int(n):
-            raise ValueError(f"n: expected a whole number of groups, got {n!r}")
+            raise OptionError("n", f"expected a whole number of groups, got {n!r}")
         super().__init__(np.ones(int(n)))
 
     def project(self, v: ArrayLike) -> Vector:
@@ -145,7 +145,7 @@ class BoundedSet(UncertaintySet):
         self.upper = np.ones_like(self.p) if upper is None else np.clip(vector(upper, "upper", self.p.size), 0, 1)
         self._upper = self._admitted(self.upper)
         if self._upper.sum() < 1 - ROUNDING:
-            raise ValueError(f"upper: the caps add up to {self._upper.sum():.6g}; a whole mixture needs 1 or more")
+            raise OptionError("upper", f"the caps add up to {self._upper.sum():.6g}; a whole mixture needs 1 or more")
         self._lower = np.minimum(self.floor * self._p, self._upper)
 
     def _admits(self, q: Vector) -> bool:
@@ -166,9 +166,10 @@ class ChiSquareBall(BoundedSet):
         self.rho = number(rho, "rho", 0)
         self._capped = upper is not None
         if self._capped and self.least_radius > self.rho + TOLERANCE:
-            raise ValueError(
-                f"rho: no mixture under the caps in `upper` is within {self.rho:g} of p; "
-                f"the nearest one is at {self.least_radius:.6g}"
+            raise OptionError(
+                "rho",
+                f"no mixture under the caps in `upper` is within {self.rho:g} of p; "
+                f"the nearest one is at {self.least_radius:.6g}",
             )
 
     @property
@@ -212,7 +213,7 @@ class CVaR(BoundedSet):
                 self._upper = np.minimum(self._upper, self._p / self.alpha)
         if self._upper.sum() < 1 - ROUNDING:
             room = self._upper.sum()
-            raise ValueError(f"upper: with alpha = {self.alpha:g} the caps add up to {room:.6g}; a mixture needs 1")
+            raise OptionError("upper", f"with alpha = {self.alpha:g} the caps add up to {room:.6g}; a mixture needs 1")
         self._lower = np.minimum(self._lower, self._upper)
 
     def project(self, v: ArrayLike) -> Vector:

@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from evenglot.runs.log import Event
+from evenglot.runs.events import (
+    BalanceEvent,
+    ConfigEvent,
+    DoneEvent,
+    Event,
+    IntervalEvent,
+    ProbeEvent,
+    Shares,
+    StepEvent,
+    ValidationEvent,
+    Values,
+    WarningEvent,
+    of_kind,
+)
 from evenglot.runs.standings import Standings, aimed_at, reweights, strategy_of
 
-Values = Mapping[str, float | None]
+
+class LogNotStartedError(ValueError):
+    """The log does not have its first event yet."""
 
 
 @dataclass(frozen=True)
@@ -44,9 +58,10 @@ class History:
     chrf: Series  # of greedy validation translations, if there were any
     passes: dict[str, float]  # over each corpus so far
     interval_starts: tuple[int, ...]  # updates before each interval
-    warnings: tuple[tuple[int, str], ...]  # (updates, message)
-    about: Event  # the `config` event
-    done: Event | None  # the `done` event; None: it is still running, or was killed
+    warnings: tuple[WarningEvent, ...]
+    about: ConfigEvent
+    done: DoneEvent | None  # None: it is still running, or was killed
+    unit: str = "updates"  # what a step is
 
     @property
     def names(self) -> list[str]:
@@ -65,45 +80,43 @@ class History:
         return reweights(self.about)
 
 
-def history(events: Sequence[Event]) -> History:
-    """The story of a run; ValueError if there is none yet."""
-    by_kind: dict[str, list[Event]] = {}
-    for event in events:
-        by_kind.setdefault(event["event"], []).append(event)
-    if "config" not in by_kind:
-        raise ValueError("the log does not say yet what is trained; wait until training has begun")
-    about = by_kind["config"][0]
-    facts = about["directions"]
-    names = sorted(facts, key=lambda name: (-facts[name]["pairs"], name))
-    balances = by_kind.get("balance", [])
-    baseline = balances[-1]["baseline"] if balances else {}
+def history(events: Sequence[Event], unit: str = "updates") -> History:
+    """The history of a run; LogNotStartedError if there is none yet."""
+    configs, done = of_kind(events, ConfigEvent), of_kind(events, DoneEvent)
+    if not configs:
+        raise LogNotStartedError("the log has no `config` event yet; wait until training has started")
+    about = configs[0]
+    facts = about.directions
+    names = sorted(facts, key=lambda name: (-facts[name].pairs, name))
+    balances, validations = of_kind(events, BalanceEvent), of_kind(events, ValidationEvent)
+    baseline = balances[-1].baseline if balances else {}
     standings = Standings()
     standings.take(events)
 
-    def series(kind: str, key: str) -> Series:
-        return Series.of(((e["step"], e[key]) for e in by_kind.get(kind, []) if e.get(key)), names)
+    def series(points: Iterable[tuple[int, Values | None]]) -> Series:
+        return Series.of(((step, values) for step, values in points if values), names)
 
     return History(
-        pairs={name: facts[name]["pairs"] for name in names},
-        p={name: facts[name]["p"] for name in names},
+        pairs={name: facts[name].pairs for name in names},
+        p={name: facts[name].p for name in names},
         mixture=Series.of(_mixtures(events), names),
-        running_losses=series("balance", "losses"),
-        baseline={name: baseline[name] for name in names if baseline.get(name) is not None},
-        train_losses=series("step", "losses"),
-        valid_losses=series("validation", "loss"),
-        valid_losses_per_character=series("validation", "loss_per_character"),
-        chrf=series("validation", "chrf"),
+        running_losses=series((event.step, event.losses) for event in balances),
+        baseline={name: loss for name in names if (loss := baseline.get(name)) is not None},
+        train_losses=series((event.step, event.losses) for event in of_kind(events, StepEvent)),
+        valid_losses=series((event.step, event.loss) for event in validations),
+        valid_losses_per_character=series((event.step, event.loss_per_character) for event in validations),
+        chrf=series((event.step, event.chrf) for event in validations),
         passes={name: standings.passes(name) or 0.0 for name in names},
-        interval_starts=tuple(event["step"] for event in by_kind.get("interval", [])),
-        warnings=tuple((event["step"], event["message"]) for event in by_kind.get("warning", [])),
+        interval_starts=tuple(event.step for event in of_kind(events, IntervalEvent)),
+        warnings=tuple(of_kind(events, WarningEvent)),
         about=about,
-        done=by_kind["done"][-1] if "done" in by_kind else None,
+        done=done[-1] if done else None,
+        unit=unit,
     )
 
 
-def _mixtures(events: Sequence[Event]) -> Iterable[tuple[int, dict[str, Any]]]:
-    """An interval begins with a mixture; some strategies move within one, and say so with the step."""
+def _mixtures(events: Sequence[Event]) -> Iterable[tuple[int, Shares]]:
+    """Each interval starts with a mixture; some strategies change q within one, in `step` and `probe` events."""
     for event in events:
-        moves = event["event"] == "interval" or (event["event"] in ("step", "probe") and "target" in event)
-        if moves and (shares := aimed_at(event)):
-            yield event["step"], dict(shares)
+        if isinstance(event, IntervalEvent | StepEvent | ProbeEvent) and (shares := aimed_at(event)):
+            yield event.step, shares

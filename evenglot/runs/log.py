@@ -1,4 +1,4 @@
-"""The record of a run: `log.jsonl`, one event a line. Terminal, TensorBoard and W&B are readers of the same events."""
+"""The event log of a run: `log.jsonl`, one event per line. Terminal, TensorBoard and W&B read the same events."""
 
 from __future__ import annotations
 
@@ -6,13 +6,16 @@ import json
 import math
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol
 
-Event = dict[str, Any]
+from evenglot.runs.events import ConfigEvent, E, Event, parse, to_json
+
+TAIL = 1 << 17  # bytes at the end of a log that usually hold several lines
 
 
 class Reader(Protocol):
@@ -36,16 +39,21 @@ class Log:
             self._file = path.open("a+b")
             self._cut(self.size)
 
-    def write(self, event: str, step: int, **content: Any) -> Event:
-        """Append an event, and return it. Numbers that are not finite become null, as JSON has no word for them."""
+    def write(self, event: E) -> E:
+        """Append an event with the time of now, and return it as a reader of the file gets it.
+
+        Numbers that are not finite become null, as JSON cannot represent them.
+        """
         now = datetime.now(UTC).isoformat(timespec="seconds")
-        line: Event = _plain({"event": event, "step": step, "time": now, **content})
+        line = _plain(to_json(replace(event, time=now)))
+        written = parse(line)
+        assert isinstance(written, type(event))  # of the kind it was made as
         if self._file is not None:
             self._file.write(json.dumps(line, ensure_ascii=False, allow_nan=False).encode() + b"\n")
             self._file.flush()  # whoever watches the file sees it at once, and a kill loses nothing
         for reader in list(self.readers):
-            self._hand(reader, line)
-        return line
+            self._hand(reader, written)
+        return written
 
     def _hand(self, reader: Reader, event: Event) -> None:
         try:
@@ -109,17 +117,58 @@ def _plain(value: Any) -> Any:
 
 
 def read_log(path: Path) -> list[Event]:
-    """All events of a run. A last line that is still being written, or was cut short by a crash, is left out."""
-    lines = path.read_bytes().split(b"\n")
+    """All events of a run. A last line that is still being written, or was cut short by a crash, is left out.
+
+    ValueError with file and line if a line is not an event. Logs of older versions are migrated.
+    """
+    version = 1  # until the `config` event states another
     events = []
+    for number, content in _objects(path):
+        try:
+            event = parse(content, version)
+        except ValueError as error:
+            raise ValueError(f"{path}:{number}: not an event of a log: {error}") from None
+        if isinstance(event, ConfigEvent):
+            version = event.format
+        events.append(event)
+    return events
+
+
+def _objects(path: Path) -> Iterator[tuple[int, Any]]:
+    """The JSON values of a log with the numbers of their lines."""
+    lines = path.read_bytes().split(b"\n")
     for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue
         try:
-            event = json.loads(line)
+            content = json.loads(line)
         except ValueError:
             if number == len(lines):
-                break
+                return
             raise ValueError(f"{path}:{number}: this line of the log is not JSON; repair or remove it") from None
-        events.append(event)
-    return events
+        yield number, content
+
+
+def last_step(path: Path) -> int:
+    """Updates done by the last complete line of a log; 0 if there is none. Reads the end of the file only."""
+    if not path.exists():
+        return 0
+    with path.open("rb") as log:
+        size, tail = log.seek(0, os.SEEK_END), TAIL
+        while True:
+            start = max(0, size - tail)
+            log.seek(start)
+            *lines, _unfinished = log.read(size - start).split(b"\n")
+            for line in reversed(lines):
+                with suppress(ValueError):  # the first line may be cut at its beginning: then it is not JSON
+                    return parse(json.loads(line)).step
+            if not start:
+                return 0
+            tail *= 2
+
+
+def copy_log(source: Path, target: Path, change: Callable[[Any], Any]) -> None:
+    """Copy a log and change each JSON object; the format and unknown keys stay as they are."""
+    with target.open("w", encoding="utf-8") as out:
+        for _, content in _objects(source):
+            out.write(json.dumps(change(content), ensure_ascii=False) + "\n")

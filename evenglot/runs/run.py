@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 from evenglot.config import Config, ConfigError, differences, load_config
 from evenglot.config.changes import FREE_ON_RESUME, free_on_resume
-from evenglot.config.models import HEADING
+from evenglot.config.models import HEADINGS
 from evenglot.directions import Side
 from evenglot.files import finished_folder
+from evenglot.runs.events import DoneEvent, of_kind
 from evenglot.runs.log import read_log
 from evenglot.wording import some
 
@@ -113,14 +114,14 @@ class Run:
         self.refuse_if_emptied()
         written = self.config_file.read_text(encoding="utf-8") if self.config_file.exists() else None
         logged = self.log_file.exists() and self.log_file.stat().st_size > 0  # empty: of a run that could not begin
-        if (written is not None and not written.startswith(HEADING)) or (written is None and logged):
+        if (written is not None and not written.startswith(HEADINGS)) or (written is None and logged):
             raise RunError(f"{self.folder}: has files that no run wrote; choose a folder of its own with --out")
 
     def refuse_if_emptied(self) -> None:
         """A run that ended, and whose checkpoints somebody removed, cannot go on; its record must not be lost."""
         if any(self.checkpoints.glob("*")) or not self.log_file.exists():
             return
-        if any(event["event"] == "done" for event in read_log(self.log_file)):
+        if of_kind(read_log(self.log_file), DoneEvent):
             raise RunError(
                 f"{self.folder}: there is a run already, whose checkpoints were removed; choose another folder, with "
                 "--out"

@@ -2,42 +2,56 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from evenglot.balance import Description, describe_settings
-from evenglot.runs.log import Event
+from evenglot.runs.events import (
+    AverageEvent,
+    BalanceEvent,
+    ConfigEvent,
+    DoneEvent,
+    Event,
+    IntervalEvent,
+    ProbeEvent,
+    Shares,
+    StepEvent,
+    ValidationEvent,
+    Values,
+    of_kind,
+)
 
 
-def best_validation(events: Sequence[Event]) -> Event:
-    """The losses of the model that is kept as the best, which may be the average; of the last, if none says so.
+def best_validation(events: Sequence[Event]) -> ValidationEvent | AverageEvent | None:
+    """The validation of the best model, which may be the average; the last one if none is marked as the best.
 
-    Empty if there were none.
+    None if there was no validation.
     """
-    done = [event for event in events if event["event"] == "done"]
-    averages = [event for event in events if event["event"] == "average" and event.get("loss")]
-    if averages and done and Path(done[-1].get("best_folder") or "").name == "average":
+    done = of_kind(events, DoneEvent)
+    averages = [event for event in of_kind(events, AverageEvent) if event.loss]
+    if averages and done and Path(done[-1].best_folder or "").name == "average":
         return averages[-1]
-    validations = [event for event in events if event["event"] == "validation"]
-    best = [event for event in validations if event.get("best")]
-    return (best or validations or [{}])[-1]
+    validations = of_kind(events, ValidationEvent)
+    best = [event for event in validations if event.best]
+    chosen = best or validations
+    return chosen[-1] if chosen else None
 
 
-def aimed_at(event: Event) -> Mapping[str, float] | None:
-    """The mixture an event tells of: what the strategy aims at. Some draw the data as they are and weight losses."""
-    return event.get("target") or event.get("mixture")
+def aimed_at(event: IntervalEvent | BalanceEvent | StepEvent | ProbeEvent) -> Shares | None:
+    """The strategy's q in an event; where it weights losses, the sampled mixture is another."""
+    return event.target or (event.mixture if isinstance(event, IntervalEvent | BalanceEvent) else None)
 
 
-def strategy_of(config: Event) -> Description | None:
-    """What the strategy of the run of a `config` event says of itself; None for one that this version does not know."""
-    settings = config.get("config", {}).get("balance", {})
-    return describe_settings({**settings, "strategy": config.get("strategy", settings.get("strategy"))})
+def strategy_of(event: ConfigEvent) -> Description | None:
+    """The description of the run's strategy; None if this version does not know the strategy."""
+    settings = event.config.get("balance", {})
+    return describe_settings({**settings, "strategy": event.strategy or settings.get("strategy")})
 
 
-def reweights(config: Event) -> bool:
-    """Does q weight the losses of the run of a `config` event, instead of deciding what is sampled?"""
-    description = strategy_of(config)
+def reweights(event: ConfigEvent) -> bool:
+    """Does q weight the losses of this run instead of deciding what is sampled?"""
+    description = strategy_of(event)
     return description is not None and description.needs.loss_weights
 
 
@@ -74,18 +88,18 @@ class Standings:
     def take(self, events: Iterable[Event]) -> None:
         """Follow these events."""
         for event in events:
-            self.step = max(self.step, event["step"])
-            if follow := self._followers().get(event["event"]):
-                follow(event)
-
-    def _followers(self) -> dict[str, Callable[[Event], None]]:
-        return {
-            "config": self._config,
-            "interval": self._interval,
-            "step": self._step,
-            "balance": self._balance,
-            "validation": self._validation,
-        }
+            self.step = max(self.step, event.step)
+            match event:
+                case ConfigEvent():
+                    self._config(event)
+                case IntervalEvent():
+                    self._interval(event)
+                case StepEvent():
+                    self._step(event)
+                case BalanceEvent():
+                    self._balance(event)
+                case ValidationEvent():
+                    self._validation(event)
 
     def __getitem__(self, name: str) -> Standing:
         return self.directions.setdefault(name, Standing())
@@ -98,42 +112,42 @@ class Standings:
     def _part_done(self) -> float:
         return min(1.0, (self.step - self.interval_start) / self.interval_updates) if self.interval_updates else 0.0
 
-    def _config(self, event: Event) -> None:
+    def _config(self, event: ConfigEvent) -> None:
         self.reweights = reweights(event)
-        for name, facts in event.get("directions", {}).items():
-            self[name].pairs, self[name].p = facts.get("pairs", 0), facts.get("p")
-            self._mixture({name: facts.get("q")})
+        for name, facts in event.directions.items():
+            self[name].pairs, self[name].p = facts.pairs, facts.p
+            self._mixture({name: facts.q})
 
-    def _interval(self, event: Event) -> None:
+    def _interval(self, event: IntervalEvent) -> None:
         part = self._part_done()  # of the interval before; a strategy may ask for a new one early
         for direction in self.directions.values():
             direction.drawn, direction.drawing = direction.drawn + direction.drawing * part, 0
-        self.interval_start, self.interval_updates = event["step"], event.get("updates", 0)
-        for name, pairs in event.get("pairs", {}).items():
+        self.interval_start, self.interval_updates = event.step, event.updates
+        for name, pairs in event.pairs.items():
             self[name].drawing = pairs
         self._mixture(aimed_at(event))
 
-    def _step(self, event: Event) -> None:
-        self._losses(event.get("losses"))
+    def _step(self, event: StepEvent) -> None:
+        self._losses(event.losses)
         self._mixture(aimed_at(event))
 
-    def _balance(self, event: Event) -> None:
+    def _balance(self, event: BalanceEvent) -> None:
         """At the end of an interval the new mixture is a plan; the next interval, if any, says what is shown."""
-        if event["step"] < self.interval_start + self.interval_updates:
+        if event.step < self.interval_start + self.interval_updates:
             self._mixture(aimed_at(event))
 
-    def _mixture(self, mixture: Mapping[str, float | None] | None) -> None:
+    def _mixture(self, mixture: Values | None) -> None:
         for name, share in (mixture or {}).items():
             direction = self[name]
             direction.q = share
             direction.first_q = share if direction.first_q is None else direction.first_q
 
-    def _losses(self, losses: Mapping[str, float | None] | None) -> None:
-        for name, loss in (losses or {}).items():
-            if loss is not None:  # null: not shown since the last time
+    def _losses(self, losses: Values) -> None:
+        for name, loss in losses.items():
+            if loss is not None:  # None: not sampled since the last time
                 self[name].train_loss = loss
 
-    def _validation(self, event: Event) -> None:
-        for name, loss in event.get("loss", {}).items():
+    def _validation(self, event: ValidationEvent) -> None:
+        for name, loss in event.loss.items():
             direction = self[name]
             direction.valid_loss, direction.valid_loss_before = loss, direction.valid_loss

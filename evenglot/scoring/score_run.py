@@ -33,7 +33,7 @@ def translate_split(
             sources = store.text(direction.name, split, "source")
             lines = []
             with bars.task(f"translating {split} {direction.name}", len(sources)) as advance:
-                for best in translator.stream(sources, direction, options, bars.note):
+                for best in translator.stream(sources, direction, options, lambda warning: bars.note(str(warning))):
                     lines.append(best[0].text.replace("\n", " "))
                     advance(1)
             translation_file(unfinished, direction).write_bytes("".join(f"{line}\n" for line in lines).encode())

@@ -11,7 +11,7 @@ from itertools import islice
 
 from evenglot.directions import Direction
 from evenglot.inference.engines import SearchOptions
-from evenglot.inference.translate import Translation, Translator
+from evenglot.inference.translate import Translation, TranslationWarning, Translator
 from evenglot.serve.messages import Limits
 
 log = logging.getLogger(__name__)
@@ -96,10 +96,9 @@ class Worker:
             yield job, number
 
     def _translate(self, batch: list[tuple[Job, int]]) -> None:
-        def warn(text: str) -> None:  # "line 3: ...", counted in the batch
-            line, _, rest = text.removeprefix("line ").partition(": ")
-            job, number = batch[int(line) - 1]
-            job.warnings.append(f"sentence {number + 1}: {rest}")
+        def warn(warning: TranslationWarning) -> None:  # its line is counted in the batch
+            job, number = batch[warning.line - 1]
+            job.warnings.append(f"sentence {number + 1}: {warning.text}")
 
         sentences = [job.sentences[number] for job, number in batch]
         found = self._translator.stream(sentences, batch[0][0].direction, batch[0][0].options, warn)

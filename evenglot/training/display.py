@@ -8,7 +8,6 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from time import monotonic
-from typing import Any
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
@@ -16,7 +15,18 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from evenglot.runs.log import Event
+from evenglot.runs.events import (
+    BalanceEvent,
+    CheckpointEvent,
+    ConfigEvent,
+    DoneEvent,
+    Event,
+    ResumeEvent,
+    StepEvent,
+    ValidationEvent,
+    Values,
+    WarningEvent,
+)
 from evenglot.runs.standings import Standings, aimed_at
 from evenglot.tables import table
 from evenglot.wording import duration, number, percent
@@ -58,15 +68,17 @@ class Display:
         """Show one event of the log."""
         before = {name: direction.q for name, direction in self._standings.directions.items()}
         self._remember(event)
-        if event["event"] in ("config", "resume"):
-            self._start(event["step"])
-        if event["event"] == "step":
-            self._take_numbers(event["step"], event.get("total_updates"), event)
-        if event["event"] == "done":
-            self._wipe()
+        match event:
+            case ConfigEvent() | ResumeEvent():
+                self._start(event.step)
+            case StepEvent(loss=loss, learning_rate=rate, tokens_per_second=speed):
+                numbers = {"loss": loss, "learning_rate": rate, "tokens_per_second": speed}
+                self._take_numbers(event.step, event.total_updates, numbers)
+            case DoneEvent():
+                self._wipe()
         for line in self._lines(event, before):
             self.note(line)
-        self._redraw(now=event["event"] != "step")  # those may come with every update
+        self._redraw(now=not isinstance(event, StepEvent))  # those may come with every update
 
     def update(self, step: int, total: int, **numbers: float | None) -> None:
         """Move the bar; called after every update, so it does next to nothing most of the time."""
@@ -118,15 +130,15 @@ class Display:
 
     def _remember(self, event: Event) -> None:
         self._standings.take([event])
-        if event["event"] == "checkpoint" and event.get("folder"):
-            self._folders[event["step"]] = event["folder"]
-        if event["event"] == "config":
-            self._total = event.get("updates") or self._total
+        if isinstance(event, CheckpointEvent) and event.folder:
+            self._folders[event.step] = event.folder
+        if isinstance(event, ConfigEvent):
+            self._total = event.updates or self._total
 
     def _start(self, step: int) -> None:
         self._start_step, self._start_time = step, self._clock()
 
-    def _take_numbers(self, step: int, total: int | None, numbers: Mapping[str, Any]) -> None:
+    def _take_numbers(self, step: int, total: int | None, numbers: Values) -> None:
         self._step, self._total = step, total or self._total
         self._standings.step = max(self._standings.step, step)
         for name in ("loss", "learning_rate", "tokens_per_second"):
@@ -144,18 +156,18 @@ class Display:
 
     def _lines(self, event: Event, before: Mapping[str, float | None]) -> list[str]:
         """What there is to say about an event, in words."""
-        match event["event"]:
-            case "resume":
-                return [f"resumed after update {event['step']:,}"]
-            case "step" if not self._is_live:
+        match event:
+            case ResumeEvent():
+                return [f"resumed after update {event.step:,}"]
+            case StepEvent() if not self._is_live:
                 return [self._step_line()]
-            case "balance" if event.get("changed", True) and not self._is_live:
+            case BalanceEvent(changed=True) if not self._is_live:
                 return [balance_line(event, before)]
-            case "validation":
+            case ValidationEvent():
                 return [validation_line(event)]
-            case "warning":
-                return [f"warning  {event['message']}"]
-            case "done":
+            case WarningEvent():
+                return [f"warning  {event.message}"]
+            case DoneEvent():
                 return self._closing_lines(event)
         return []
 
@@ -174,16 +186,15 @@ class Display:
             parts.append(f"{speed:,.0f} tok/s")
         return parts
 
-    def _closing_lines(self, event: Event) -> list[str]:
-        seconds = event.get("seconds")
-        time = f" in {duration(seconds)}" if seconds is not None else ""
-        reason = f" ({REASONS.get(event['reason'], event['reason'])})" if event.get("reason") else ""
-        lines = [f"done  {event['step']:,} updates{time}{reason}"]
-        best = event.get("best_step")
+    def _closing_lines(self, event: DoneEvent) -> list[str]:
+        time = f" in {duration(event.seconds)}" if event.seconds is not None else ""
+        reason = f" ({REASONS.get(event.reason, event.reason)})" if event.reason else ""
+        lines = [f"done  {event.step:,} updates{time}{reason}"]
+        best = event.best_step
         if best is not None:
-            folder = event.get("best_folder") or self._folders.get(best)
+            folder = event.best_folder or self._folders.get(best)
             where = f"  {folder}" if folder else ""
-            lines.append(f"best  update {best:,}  score {number(event.get('best_score'), 3)}{where}")
+            lines.append(f"best  update {best:,}  score {number(event.best_score, 3)}{where}")
         return lines
 
     # The live picture
@@ -286,29 +297,29 @@ def short_exponent(value: float) -> str:
     return f"{digits}e{int(exponent)}"
 
 
-def validation_line(event: Event) -> str:
+def validation_line(event: ValidationEvent) -> str:
     """The numbers of a validation in one line."""
-    best = " (best)" if event.get("best") else ""
-    means = {"valid": event.get("pooled"), "macro": event.get("macro"), "worst": event.get("worst")}
+    best = " (best)" if event.best else ""
+    means = {"valid": event.pooled, "macro": event.macro, "worst": event.worst}
     parts = {label: number(value, 3) for label, value in means.items() if value is not None}
-    if event.get("score") is not None and event["score"] not in means.values():
-        parts["score"] = number(event["score"], 3)
+    if event.score is not None and event.score not in means.values():
+        parts["score"] = number(event.score, 3)
     first, *others = [f"{label} {value}" for label, value in parts.items()] or ["valid"]
     if "worst" in parts and (name := _whose(event, means["worst"])):
         others = [f"{other} {name}" if other.startswith("worst") else other for other in others]
-    return "  ".join([f"update {event['step']:,}", first + best, *others])
+    return "  ".join([f"update {event.step:,}", first + best, *others])
 
 
-def _whose(event: Event, value: float | None) -> str | None:
+def _whose(event: ValidationEvent, value: float | None) -> str | None:
     """The direction that this number belongs to."""
-    for measure in ("loss", "loss_per_character", "chrf"):
-        for name, measured in (event.get(measure) or {}).items():
-            if measured is not None and measured == value:
-                return str(name)
+    for measured in (event.loss, event.loss_per_character, event.chrf or {}):
+        for name, number_of_it in measured.items():
+            if number_of_it is not None and number_of_it == value:
+                return name
     return None
 
 
-def balance_line(event: Event, before: Mapping[str, float | None]) -> str:
+def balance_line(event: BalanceEvent, before: Mapping[str, float | None]) -> str:
     """The new mixture in percent; of many directions those whose share changed most."""
     mixture = aimed_at(event) or {}
 
@@ -318,4 +329,4 @@ def balance_line(event: Event, before: Mapping[str, float | None]) -> str:
     shown = sorted(mixture, key=moved)[:SHORT_LIST] if len(mixture) > 2 * SHORT_LIST else list(mixture)
     shares = "  ".join(f"{name} {percent(mixture[name])}" for name in shown)
     more = f"  ... and {len(mixture) - len(shown)} more" if len(shown) < len(mixture) else ""
-    return f"update {event['step']:,}  balance in %  {shares}{more}"
+    return f"update {event.step:,}  balance in %  {shares}{more}"

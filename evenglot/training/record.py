@@ -15,6 +15,20 @@ from evenglot.batches.load import Loader
 from evenglot.config import Config
 from evenglot.corpus.store import Store
 from evenglot.runs.checkpoint import Checkpoint
+from evenglot.runs.events import (
+    AverageEvent,
+    BalanceEvent,
+    CheckpointEvent,
+    ConfigEvent,
+    DirectionFacts,
+    DoneEvent,
+    IntervalEvent,
+    ProbeEvent,
+    ResumeEvent,
+    StepEvent,
+    ValidationEvent,
+    WarningEvent,
+)
 from evenglot.runs.log import Log, read_log
 from evenglot.runs.run import Run
 from evenglot.training.display import Display
@@ -94,34 +108,35 @@ class Record:
         """Before the first update: what the model will see, and how long that takes at `each` seconds an update."""
         sizes, tokens, drawn = self.store.sizes, self.store.target_tokens, loader.interval.counts
         directions = {
-            name: {
-                "pairs": sizes[name],
-                "target_tokens": tokens[name],
-                "p": sizes[name] / sum(sizes.values()),
-                "q": shares[name],
-                "passes_per_interval": drawn[name] / sizes[name],
-                "total_passes": updates / len(loader) * drawn[name] / sizes[name],
-            }
+            name: DirectionFacts(
+                pairs=sizes[name],
+                target_tokens=tokens[name],
+                p=sizes[name] / sum(sizes.values()),
+                q=shares[name],
+                passes_per_interval=drawn[name] / sizes[name],
+                total_passes=updates / len(loader) * drawn[name] / sizes[name],
+            )
             for name in self.names
         }
         event = self.log.write(
-            "config",
-            0,
-            config=self.config.model_dump(mode="json", by_alias=True),
-            evenglot=__version__,
-            versions=VERSIONS,
-            strategy=self.config.balance.strategy,
-            directions=directions,
-            reference=reference_cost(self.config, self.home),
-            parameters=parameters,
-            device=str(self.processes.device),
-            precision=self.processes.precision,
-            processes=self.processes.world,
-            threads=self.processes.threads,
-            tokens_per_update=self.config.batches.tokens_per_update,
-            updates=updates,
-            updates_per_interval=len(loader),
-            seconds_estimated=each * updates,
+            ConfigEvent(
+                step=0,
+                config=self.config.model_dump(mode="json", by_alias=True),
+                evenglot=__version__,
+                versions=VERSIONS,
+                strategy=self.config.balance.strategy,
+                directions=directions,
+                reference=reference_cost(self.config, self.home),
+                parameters=parameters,
+                device=str(self.processes.device),
+                precision=self.processes.precision,
+                processes=self.processes.world,
+                threads=self.processes.threads,
+                tokens_per_update=self.config.batches.tokens_per_update,
+                updates=updates,
+                updates_per_interval=len(loader),
+                seconds_estimated=each * updates,
+            )
         )
         if self.display is not None:
             self.display.show(start_table(event))
@@ -131,35 +146,39 @@ class Record:
         """A run goes on."""
         changed = self.home.changes(self.config)
         self.log.write(
-            "resume", step, processes=self.processes.world, threads=self.processes.threads, changed=sorted(changed)
+            ResumeEvent(
+                step=step, processes=self.processes.world, threads=self.processes.threads, changed=sorted(changed)
+            )
         )
 
     def doubts(self, balancer: Balancer, loader: Loader, updates: int) -> None:
         """Warn of what looks like a mistake."""
         for kind, message in doubts(self.config, self.store, self.processes.world, balancer, loader, updates):
-            self._warn(kind, 0, message)
+            self._warn(kind, None, 0, message)
 
     def interval(self, at: Position, loader: Loader, q: Mapping[str, float]) -> None:
         """An interval begins: `mixture` is what is shown, `target` what the strategy aims at (it may weight losses)."""
         self.log.write(
-            "interval",
-            at.step,
-            interval=at.interval,
-            mixture=at.shares,
-            target=self._by_direction(q),
-            pairs=loader.interval.counts,
-            updates=len(loader),
-            tokens=int(loader.plan.target_tokens.sum()),
-            padding=loader.plan.padding(),
+            IntervalEvent(
+                step=at.step,
+                interval=at.interval,
+                mixture=at.shares or {},
+                target=self._by_direction(q),
+                pairs=loader.interval.counts,
+                updates=len(loader),
+                tokens=int(loader.plan.target_tokens.sum()),
+                padding=loader.plan.padding(),
+            )
         )
         for name, pairs in loader.interval.counts.items():
             passes = (at.drawn_before[name] + pairs) / self.store.sizes[name]
             if passes > self.config.train.warn_passes:
                 self._warn(
-                    f"{name} passes",
+                    "passes",
+                    name,
                     at.step,
-                    f"{name}: its {self.store.sizes[name]:,} pairs will have been shown {passes:.0f} times after this "
-                    "interval; watch its validation loss, or limit it with balance.max_ratio",
+                    f"{name}: its {self.store.sizes[name]:,} pairs will have been sampled {passes:.0f} times after "
+                    "this interval; watch its validation loss, or limit it with balance.max_ratio",
                 )
 
     def update(self, at: Position, balancer: Balancer, *, total: int, loss: float, rate: float, norm: float) -> None:
@@ -172,26 +191,26 @@ class Record:
     def step(self, at: Position, balancer: Balancer, *, total: int, rate: float, norm: float) -> None:
         """The updates since the last such event."""
         now = monotonic()
-        moving = {"target": self._by_direction(balancer.q)} if balancer.cadence == "step" else {}
         self.log.write(
-            "step",
-            at.step,
-            loss=at.since_log.mean,
-            losses=at.since_log.means(self.names),
-            learning_rate=rate,
-            gradient_norm=norm,
-            tokens_per_second=float(at.since_log.tokens.sum()) / (now - self._last_step_event),
-            tokens=at.tokens,
-            seconds=self.seconds,
-            interval=at.interval,
-            total_updates=total,
-            **moving,
+            StepEvent(
+                step=at.step,
+                loss=at.since_log.mean,
+                losses=at.since_log.means(self.names),
+                learning_rate=rate,
+                gradient_norm=norm,
+                tokens_per_second=float(at.since_log.tokens.sum()) / (now - self._last_step_event),
+                tokens=at.tokens,
+                seconds=self.seconds,
+                interval=at.interval,
+                total_updates=total,
+                target=self._by_direction(balancer.q) if balancer.cadence == "step" else None,
+            )
         )
         at.since_log, self._last_step_event = at.since_log.cleared(), now
 
     def probe(self, step: int, balancer: Balancer, cosines: Mapping[str, float], seconds: float) -> None:
         """Gradients were compared."""
-        self.log.write("probe", step, seconds=seconds, cosines=cosines, target=self._by_direction(balancer.q))
+        self.log.write(ProbeEvent(step=step, seconds=seconds, cosines=cosines, target=self._by_direction(balancer.q)))
 
     def balance(
         self,
@@ -207,56 +226,59 @@ class Record:
         """
         means = at.in_interval.means(self.names)
         self.log.write(
-            "balance",
-            at.step,
-            interval=at.interval,
-            mixture=self._by_direction(balancer.mixture.sample),
-            target=self._by_direction(balancer.q),
-            losses=means if running is None else self.groups.spread(running),
-            interval_losses=means,
-            baseline=self._baseline(balancer),
-            realised={name: pairs / len(interval) for name, pairs in interval.counts.items()},
-            passes={name: at.drawn_before[name] / self.store.sizes[name] for name in self.names},
-            changed=changed,
+            BalanceEvent(
+                step=at.step,
+                interval=at.interval,
+                mixture=self._by_direction(balancer.mixture.sample),
+                target=self._by_direction(balancer.q),
+                losses=means if running is None else self.groups.spread(running),
+                interval_losses=means,
+                baseline=self._baseline(balancer),
+                realised={name: pairs / len(interval) for name, pairs in interval.counts.items()},
+                passes={name: at.drawn_before[name] / self.store.sizes[name] for name in self.names},
+                changed=changed,
+            )
         )
 
     def validation(self, at: Position, result: Validation, *, best: bool, seconds: float) -> None:
         """The model was validated."""
         self.log.write(
-            "validation",
-            at.step,
-            loss=result.loss,
-            loss_per_character=result.loss_per_character,
-            **({"chrf": result.chrf} if result.chrf else {}),
-            pooled=result.pooled,
-            macro=result.macro,
-            worst=result.worst,
-            score=at.score,
-            best=best,
-            seconds=seconds,
+            ValidationEvent(
+                step=at.step,
+                loss=result.loss,
+                loss_per_character=result.loss_per_character,
+                chrf=result.chrf or None,
+                pooled=result.pooled,
+                macro=result.macro,
+                worst=result.worst,
+                score=at.score,
+                best=best,
+                seconds=seconds,
+            )
         )
         self._warn_of_overfitting(at, result)
 
     def average(self, step: int, steps: list[int], result: Validation | None, score: float | None) -> None:
         """The last checkpoints were averaged."""
-        losses = {} if result is None else {"loss": result.loss, "loss_per_character": result.loss_per_character}
-        self.log.write("average", step, steps=steps, score=score, **losses)
+        loss, per_character = (None, None) if result is None else (result.loss, result.loss_per_character)
+        self.log.write(AverageEvent(step=step, steps=steps, score=score, loss=loss, loss_per_character=per_character))
 
     def checkpoint(self, saved: Checkpoint) -> None:
         """A checkpoint was written."""
-        self.log.write("checkpoint", saved.step, folder=self._relative(saved), score=saved.score)
+        self.log.write(CheckpointEvent(step=saved.step, folder=self._relative(saved), score=saved.score))
 
     def done(self, at: Position, reason: str, best: Checkpoint) -> None:
         """The run is over, or stopped."""
         self.log.write(
-            "done",
-            at.step,
-            reason=reason,
-            seconds=self.seconds,
-            tokens=at.tokens,
-            best_step=best.step,
-            best_score=best.score,
-            best_folder=self._relative(best),
+            DoneEvent(
+                step=at.step,
+                reason=reason,
+                seconds=self.seconds,
+                tokens=at.tokens,
+                best_step=best.step,
+                best_score=best.score,
+                best_folder=self._relative(best),
+            )
         )
         if self.display is not None:
             self.display.show(end_table(read_log(self.home.log_file)))
@@ -272,7 +294,8 @@ class Record:
             if loss > OVERFIT * lowest and now is not None and before is not None and now < before:
                 passes = at.drawn_before[name] / self.store.sizes[name]
                 self._warn(
-                    f"{name} overfits",
+                    "overfitting",
+                    name,
                     at.step,
                     f"{name}: validation loss {loss:.3f} has risen from {lowest:.3f} while training loss falls "
                     f"({now:.3f}), after {passes:.0f} passes or more; show it less often (balance.max_ratio, a lower "
@@ -281,11 +304,12 @@ class Record:
             self._lowest[name] = lowest
         self._train_loss = train
 
-    def _warn(self, key: str, step: int, message: str) -> None:
-        """Once in a run."""
+    def _warn(self, kind: str, direction: str | None, step: int, message: str) -> None:
+        """Once in a run for each kind and direction."""
+        key = kind if direction is None else f"{direction} {kind}"
         if key not in self.warned:
             self.warned.append(key)
-            self.log.write("warning", step, message=message)
+            self.log.write(WarningEvent(step=step, kind=kind, direction=direction, message=message))
 
     def _by_direction(self, shares: Mapping[str, float]) -> dict[str, float]:
         return self.groups.shares(shares, self.store.sizes)

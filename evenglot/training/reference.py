@@ -11,6 +11,7 @@ from evenglot.corpus.prepared import open_prepared
 from evenglot.corpus.store import Store
 from evenglot.progress import Bars
 from evenglot.runs.checkpoint import fingerprint, model_of
+from evenglot.runs.events import DoneEvent, ReferenceCost, of_kind
 from evenglot.runs.log import read_log
 from evenglot.runs.run import Run, RunError
 from evenglot.training.parallel import Processes
@@ -64,17 +65,18 @@ def baseline(
 
 def _cost(run: Run) -> dict[str, float]:
     """What the run took: whoever uses its losses should count it in."""
-    ends = [event for event in read_log(run.log_file) if event["event"] == "done"] if run.log_file.exists() else []
-    return {"updates": ends[-1]["step"], "seconds": ends[-1]["seconds"]} if ends else {}
+    ends = of_kind(read_log(run.log_file), DoneEvent) if run.log_file.exists() else []
+    return {"updates": ends[-1].step, "seconds": ends[-1].seconds or 0.0} if ends else {}
 
 
-def reference_cost(config: Config, run: Run) -> dict[str, float] | None:
-    """What the run took that the baselines of this one come from; None without baselines, or if nobody knows."""
+def reference_cost(config: Config, run: Run) -> ReferenceCost | None:
+    """The cost of the run that the baselines come from; None without baselines, or if it is not known."""
     given = config.balance.options.get("baseline")
     if not isinstance(given, str):
         return None
     about = baseline_about(given if config.balance.reference_mixture is None else run.baseline_file)
-    return {key: about[key] for key in ("updates", "seconds") if key in about} or None
+    cost = {key: about[key] for key in ("updates", "seconds") if isinstance(about.get(key), int | float)}
+    return ReferenceCost(**cost) if cost else None
 
 
 def reference_config(config: Config, mixture: str) -> Config:

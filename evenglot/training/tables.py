@@ -6,25 +6,25 @@ from collections.abc import Sequence
 
 from rich.table import Table
 
-from evenglot.runs.log import Event
+from evenglot.runs.events import AverageEvent, ConfigEvent, Event, ValidationEvent
 from evenglot.runs.standings import Standings, best_validation, reweights
 from evenglot.tables import table
 from evenglot.wording import duration, number, percent
 
 
-def start_table(event: Event) -> Table:
-    """What the model will be shown of each direction; made from the `config` event, largest first."""
-    facts = event["directions"]
+def start_table(event: ConfigEvent) -> Table:
+    """What will be sampled of each direction, largest first."""
+    facts = event.directions
     rows = {
         name: [
-            f"{facts[name]['pairs']:,}",
-            f"{facts[name]['target_tokens']:,}",
-            percent(facts[name].get("p")),
-            percent(facts[name].get("q")),
-            number(facts[name].get("passes_per_interval")),
-            number(facts[name].get("total_passes"), 1),
+            f"{facts[name].pairs:,}",
+            f"{facts[name].target_tokens:,}",
+            percent(facts[name].p),
+            percent(facts[name].q),
+            number(facts[name].passes_per_interval),
+            number(facts[name].total_passes, 1),
         ]
-        for name in sorted(facts, key=lambda name: -facts[name]["pairs"])
+        for name in sorted(facts, key=lambda name: -facts[name].pairs)
     }
     columns = ["pairs", "target tokens", "p %", "q %", "interval", "in all"]
     of = "the loss" if reweights(event) else "what is shown"
@@ -37,16 +37,16 @@ def _with_notes(result: Table, notes: str) -> Table:
     return result
 
 
-def start_summary(event: Event) -> str:
+def start_summary(event: ConfigEvent) -> str:
     """The run in two lines: what does the work, and how much of it there is."""
-    interval = event.get("updates_per_interval")
+    interval = event.updates_per_interval
     intervals = f", about {interval:,.0f} an interval" if interval else ""
-    seconds = event.get("seconds_estimated")
+    seconds = event.seconds_estimated
     time = f"; about {duration(seconds)}" if seconds else ""
     return (
-        f"{event['strategy']}, {_size(event['parameters'])} parameters, {event['device']}, {event['precision']}, "
-        f"{_count(event['processes'], 'process', 'processes')} x {_count(event['threads'], 'thread', 'threads')}.\n"
-        f"{event['updates']:,} updates of at most {event['tokens_per_update']:,.0f} tokens{intervals}{time}."
+        f"{event.strategy}, {_size(event.parameters)} parameters, {event.device}, {event.precision}, "
+        f"{_count(event.processes, 'process', 'processes')} x {_count(event.threads, 'thread', 'threads')}.\n"
+        f"{event.updates:,} updates of at most {event.tokens_per_update:,.0f} tokens{intervals}{time}."
     )
 
 
@@ -63,7 +63,8 @@ def end_table(events: Sequence[Event]) -> Table:
     standings = Standings()
     standings.take(events)
     best = best_validation(events)
-    valid, chrf = best.get("loss", {}), best.get("chrf") or {}
+    valid = (best and best.loss) or {}
+    chrf = (best.chrf if isinstance(best, ValidationEvent) else None) or {}
     rows = {}
     for name in sorted(standings.directions, key=lambda name: -standings[name].pairs):
         direction = standings[name]
@@ -79,7 +80,7 @@ def end_table(events: Sequence[Event]) -> Table:
     columns = ["pairs", "passes", "first q", "last q", "train", "valid", *(["chrF"] if chrf else [])]
     of = "the loss" if standings.reweights else "what was shown"
     notes = f"q: share of {of}, in %; train: the last training loss."
-    if best:
-        averaged = ", an average" if best["event"] == "average" else ""
-        notes += f"\nvalid: validation loss of the best model{averaged}, after {best['step']:,} updates."
+    if best is not None:
+        averaged = ", an average" if isinstance(best, AverageEvent) else ""
+        notes += f"\nvalid: validation loss of the best model{averaged}, after {best.step:,} updates."
     return _with_notes(table("What each direction got", rows, columns), notes)

@@ -10,23 +10,24 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from evenglot.runs.log import Event, Reader
+from evenglot.runs.events import BalanceEvent, ConfigEvent, Event, IntervalEvent, ProbeEvent, StepEvent, ValidationEvent
+from evenglot.runs.log import Reader
 from evenglot.wording import did_you_mean
 
-# Which numbers of an event go where: group -> their names in the event.
-NUMBERS: dict[str, dict[str, Sequence[str]]] = {
-    "step": {"train": ("loss", "learning_rate", "tokens_per_second", "gradient_norm", "tokens")},
-    "interval": {"data": ("padding",)},
-    "validation": {"valid": ("pooled", "macro", "worst", "score", "seconds")},
-    "probe": {"probe": ("seconds",)},
+# Which numbers of an event go where: group -> fields of the event.
+NUMBERS: dict[type[Event], dict[str, Sequence[str]]] = {
+    StepEvent: {"train": ("loss", "learning_rate", "tokens_per_second", "gradient_norm", "tokens")},
+    IntervalEvent: {"data": ("padding",)},
+    ValidationEvent: {"valid": ("pooled", "macro", "worst", "score", "seconds")},
+    ProbeEvent: {"probe": ("seconds",)},
 }
-# Numbers by direction: their name in the event -> group.
-BY_DIRECTION: dict[str, dict[str, str]] = {
-    "step": {"losses": "train_loss", "target": "target"},
-    "interval": {"mixture": "mixture"},
-    "balance": {"mixture": "mixture", "losses": "balance_loss", "realised": "realised"},
-    "validation": {"loss": "valid_loss", "loss_per_character": "valid_loss_per_character", "chrf": "valid_chrf"},
-    "probe": {"cosines": "probe_cosine", "target": "target"},
+# Numbers by direction: field of the event -> group.
+BY_DIRECTION: dict[type[Event], dict[str, str]] = {
+    StepEvent: {"losses": "train_loss", "target": "target"},
+    IntervalEvent: {"mixture": "mixture"},
+    BalanceEvent: {"mixture": "mixture", "losses": "balance_loss", "realised": "realised"},
+    ValidationEvent: {"loss": "valid_loss", "loss_per_character": "valid_loss_per_character", "chrf": "valid_chrf"},
+    ProbeEvent: {"cosines": "probe_cosine", "target": "target"},
 }
 
 
@@ -36,10 +37,10 @@ def scalars(event: Event) -> dict[str, float]:
 
 
 def _tagged(event: Event) -> Iterator[tuple[str, Any]]:
-    for group, names in NUMBERS.get(event["event"], {}).items():
-        yield from ((f"{group}/{name}", event.get(name)) for name in names)
-    for name, group in BY_DIRECTION.get(event["event"], {}).items():
-        yield from ((f"{group}/{direction}", value) for direction, value in (event.get(name) or {}).items())
+    for group, names in NUMBERS.get(type(event), {}).items():
+        yield from ((f"{group}/{name}", getattr(event, name)) for name in names)
+    for name, group in BY_DIRECTION.get(type(event), {}).items():
+        yield from ((f"{group}/{direction}", value) for direction, value in (getattr(event, name) or {}).items())
 
 
 class TensorBoard:
@@ -54,16 +55,16 @@ class TensorBoard:
         self._writer: Any = package.SummaryWriter(str(folder), purge_step=purge_step)
         self._last_step: dict[str, int] = {}
         for event in kept:
-            if purge_step is not None and event["step"] >= purge_step:
+            if purge_step is not None and event.step >= purge_step:
                 self.read(event)
 
     def read(self, event: Event) -> None:
         """Write the numbers of an event; one that comes twice at a step (`balance`, then `interval`) once."""
-        time = datetime.fromisoformat(event["time"]).timestamp()
+        time = datetime.fromisoformat(event.time).timestamp()
         for tag, value in scalars(event).items():
-            if self._last_step.get(tag) != event["step"]:
-                self._last_step[tag] = event["step"]
-                self._writer.add_scalar(tag, value, event["step"], walltime=time)
+            if self._last_step.get(tag) != event.step:
+                self._last_step[tag] = event.step
+                self._writer.add_scalar(tag, value, event.step, walltime=time)
         self._writer.flush()  # what comes before a checkpoint is never written again, so it must not be lost
 
     def close(self) -> None:
@@ -109,11 +110,11 @@ class WeightsAndBiases:
 
     def read(self, event: Event) -> None:
         """Send the numbers of an event, and the configuration when it comes."""
-        if event["event"] == "config":
-            self._run.config.update(event.get("config", {}), allow_val_change=True)
+        if isinstance(event, ConfigEvent):
+            self._run.config.update(dict(event.config), allow_val_change=True)
         numbers = scalars(event)
-        if numbers and event["step"] >= self._first_step:
-            self._run.log(numbers, step=event["step"])
+        if numbers and event.step >= self._first_step:
+            self._run.log(numbers, step=event.step)
 
     def close(self) -> None:
         """Send what is left."""

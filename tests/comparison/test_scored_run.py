@@ -11,11 +11,12 @@ import pytest
 from evenglot.comparison.scored_run import Cost, read_scored_run
 from evenglot.inference.engines import SearchOptions
 from evenglot.progress import Bars
-from evenglot.runs.log import Log, read_log
+from evenglot.runs.log import Log
 from evenglot.runs.run import Run, RunError
 from evenglot.scoring.metrics import METRICS
 from evenglot.scoring.score_run import score_run
 from evenglot.scoring.sentence_statistics import SentenceStatistics
+from tests.logs import event, json_events
 from tests.tasks import HELD_OUT, SIZES
 
 NAMES = ("aa-en", "bb-en")
@@ -26,19 +27,21 @@ def write_run(folder: Path, balance=None, reference=None, validations=(), done=T
     run = Run(folder)
     log = Log(run.log_file)
     log.write(
-        "config",
-        0,
-        config={"seed": 7, "balance": balance or {"strategy": "proportional"}},
-        strategy=(balance or {"strategy": "proportional"})["strategy"],
-        directions={"aa-en": {"pairs": 100, "p": 0.8, "q": 0.8}, "bb-en": {"pairs": 25, "p": 0.2, "q": 0.2}},
-        reference=reference,
+        event(
+            "config",
+            0,
+            config={"seed": 7, "balance": balance or {"strategy": "proportional"}},
+            strategy=(balance or {"strategy": "proportional"})["strategy"],
+            directions={"aa-en": {"pairs": 100, "p": 0.8, "q": 0.8}, "bb-en": {"pairs": 25, "p": 0.2, "q": 0.2}},
+            reference=reference,
+        )
     )
-    log.write("interval", 0, mixture={"aa-en": 0.5, "bb-en": 0.5}, pairs={"aa-en": 50, "bb-en": 50}, updates=10)
+    log.write(event("interval", 0, mixture={"aa-en": 0.5, "bb-en": 0.5}, pairs={"aa-en": 50, "bb-en": 50}, updates=10))
     for best, losses in validations:
-        log.write("validation", 5, loss=losses, loss_per_character=losses, best=best)
-    log.write("step", 8, losses={}, tokens=800, seconds=4.0)
+        log.write(event("validation", 5, loss=losses, loss_per_character=losses, best=best))
+    log.write(event("step", 8, losses={}, tokens=800, seconds=4.0))
     if done:
-        log.write("done", 10, reason="updates", tokens=1000, seconds=5.0)
+        log.write(event("done", 10, reason="updates", tokens=1000, seconds=5.0))
     log.close()
     if scored:
         ending = "" if scored == "test" else f"-{scored}"
@@ -71,7 +74,7 @@ def test_a_scored_run_is_read_with_all_a_comparison_needs(scored):
     assert found.cost.seconds > 0
     assert (found.cost.reference_updates, found.cost.reference_seconds) == (0, 0.0)
     assert found.passes["cc-en"] > 4 * found.passes["aa-en"] > 0  # uniform: as many sentences of each
-    best = [event for event in read_log(home.log_file) if event["event"] == "validation" and event["best"]][-1]
+    best = [each for each in json_events(home.log_file) if each["event"] == "validation" and each["best"]][-1]
     assert found.validation == best["loss_per_character"]
 
 

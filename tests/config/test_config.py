@@ -423,3 +423,9 @@ def test_any_override_is_a_config_or_an_error(tmp_path, overrides):
 def test_what_cannot_be_trained_is_refused(conf, section, error):
     (found,) = conf.errors(DATA + section)
     assert error in found
+
+
+def test_an_error_lists_the_keys_at_fault(conf):
+    with pytest.raises(ConfigError) as caught:
+        conf.load(DATA + "balance:\n  rho: -1")
+    assert caught.value.keys == [("balance", "rho")]

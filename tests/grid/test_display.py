@@ -9,6 +9,7 @@ from rich.console import Console
 from evenglot.grid.display import GridDisplay
 from evenglot.runs.log import Log
 from tests.grid.folder import GridFolder
+from tests.logs import event
 from tests.tasks import CONFIG
 
 UPDATES = 24
@@ -28,7 +29,7 @@ def display(jobs, runs=2, **options):
 
 def train(job, step):
     log = Log(job.run.log_file)
-    log.write("step", step)
+    log.write(event("step", step))
     log.close()
 
 

@@ -19,8 +19,8 @@ from evenglot.reporting.figures.canvas import GREY, name_points, picture, settle
 from evenglot.reporting.figures.runs import MOST_POINTS
 from evenglot.reporting.figures.simplex import ball_outline, draw_course
 from evenglot.robust import ChiSquareBall
+from evenglot.runs.events import Event, parse, to_json
 from evenglot.runs.history import History, history
-from evenglot.runs.log import Event
 from evenglot.runs.run import Run
 
 PAIRS = {"tur-en": 182_470, "ces-en": 103_093, "aze-en": 5_946}  # of TED talks
@@ -73,7 +73,7 @@ def events(pairs: dict[str, int] = PAIRS, **more: list[dict]) -> list[Event]:
         "balance": [{"step": step, "losses": losses, "baseline": baseline} for step in (100, 200)],
         "validation": [{"step": step, "loss": losses} for step in (100, 200)],
     } | more
-    return [{"event": kind, **event} for kind, several in by_kind.items() for event in several]
+    return [parse({"event": kind, **event}) for kind, several in by_kind.items() for event in several]
 
 
 def story(pairs: dict[str, int] = PAIRS, **more: list[dict]) -> History:
@@ -386,7 +386,7 @@ def test_several_runs_have_folders_of_their_own(tmp_path):
     named.append(("chi", Run(tmp_path / "runs/chi/seed-2")))
     for _, run in named:
         run.folder.mkdir(parents=True)
-        run.log_file.write_text("".join(json.dumps(event) + "\n" for event in events(**ONLY_MIXTURES)))
+        run.log_file.write_text("".join(json.dumps(to_json(event)) + "\n" for event in events(**ONLY_MIXTURES)))
     alone = comparison(("bleu",))
     alone["rows"] = alone["rows"][:1]  # the reference differs from nothing
     written = draw_figures(named, alone, tmp_path / "out")

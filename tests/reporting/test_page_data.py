@@ -13,6 +13,7 @@ from evenglot.reporting.warnings import mean_shares, warnings
 from evenglot.runs.history import Series, history
 from evenglot.runs.log import read_log
 from evenglot.runs.run import Run
+from tests.logs import json_events
 from tests.reporting.synthetic import comparison, write_run, write_scores
 
 
@@ -28,7 +29,7 @@ def texts(data, kind):
 
 
 def events_of(run):
-    return read_log(run.log_file)
+    return json_events(run.log_file)
 
 
 def rewrite(run, events):
@@ -37,7 +38,7 @@ def rewrite(run, events):
 
 def test_the_table_has_what_the_log_and_the_scores_say(made):
     data = run_data(made, "made")
-    story = history(events_of(made))
+    story = history(read_log(made.log_file))
     assert [row["name"] for row in data["rows"]] == story.names
     for row in data["rows"]:
         name = row["name"]
@@ -171,12 +172,12 @@ def test_a_direction_that_gets_a_fraction_of_its_share_in_the_end_is_starved(mad
             rest = {name: p[name] * (1 - share[small]) / (1 - p[small]) for name in p if name != small}
             event["mixture"] = event["target"] = {**rest, **share}
     rewrite(run, events)
-    found = [warning for warning in warnings(history(events_of(run)), last, None) if warning.kind == "starved"]
+    found = [warning for warning in warnings(history(read_log(run.log_file)), last, None) if warning.kind == "starved"]
     assert [small in warning.text and "6 times less" in warning.text for warning in found] == [True]
 
 
 def test_a_corpus_that_was_not_read_once_is_told(made):
-    story = history(events_of(made))
+    story = history(read_log(made.log_file))
     names = story.names
     passes = {names[0]: 0.4, names[1]: 6.0, names[2]: 9.0}
     neglected = [each for each in warnings(replace(story, passes=passes), 2000, None) if each.kind == "unread"]

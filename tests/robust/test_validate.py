@@ -1,9 +1,11 @@
+import pickle
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evenglot.robust.validate import distribution, number, vector
+from evenglot.robust.validate import OptionError, distribution, number, vector
 from tests.robust.problems import centres
 
 
@@ -45,3 +47,12 @@ def test_numbers_know_their_range():
             number(value, "rho", 0)
     with pytest.raises(ValueError, match="^tau: must be a finite number, above 0; got 0"):
         number(0, "tau", 0, above=True)
+
+
+def test_an_error_knows_the_argument_it_is_about():
+    with pytest.raises(OptionError) as caught:
+        number(2.0, "alpha", 0, 1)
+    error = caught.value
+    assert (error.option, str(error)) == ("alpha", f"alpha: {error.message}")
+    again = pickle.loads(pickle.dumps(error))  # between processes
+    assert (type(again), again.option, again.message) == (OptionError, error.option, error.message)

@@ -1,4 +1,3 @@
-import json
 import math
 from pathlib import Path
 
@@ -6,8 +5,10 @@ import numpy as np
 import pytest
 import torch
 
-from evenglot.runs.log import Event, Log, read_log
+from evenglot.runs.events import Event, StepEvent, of_kind
+from evenglot.runs.log import Log, read_log
 from evenglot.runs.standings import Standings
+from tests.logs import event
 
 
 class Memory:
@@ -31,10 +32,11 @@ class FullDisk(Memory):
 def test_an_event_is_on_disk_at_once_and_every_reader_gets_the_same(tmp_path: Path) -> None:
     readers = [Memory(), Memory()]
     log = Log(tmp_path / "run" / "log.jsonl", readers)
-    log.write("step", 3, loss=1.5, losses={"aze-en": None, "tur-en": 2})
-    (event,) = read_log(tmp_path / "run" / "log.jsonl")
-    assert (event["event"], event["step"], event["losses"]) == ("step", 3, {"aze-en": None, "tur-en": 2})
-    assert readers[0].events == readers[1].events == [event]
+    log.write(event("step", 3, loss=1.5, losses={"aze-en": None, "tur-en": 2}))
+    (written,) = read_log(tmp_path / "run" / "log.jsonl")
+    assert isinstance(written, StepEvent)
+    assert (written.step, written.losses) == (3, {"aze-en": None, "tur-en": 2})
+    assert readers[0].events == readers[1].events == [written]
     log.close()
     log.close()
     assert [reader.closed for reader in readers] == [1, 1]
@@ -46,12 +48,12 @@ def test_without_a_path_readers_are_told_and_nothing_is_written(
     monkeypatch.chdir(tmp_path)
     reader = Memory()
     log = Log(None, [reader])
-    log.write("step", 1, loss=1.0)
+    log.write(event("step", 1, loss=1.0))
     log.sync()
     log.rewind(0)
     assert log.size == 0
     log.close()
-    assert [event["step"] for event in reader.events] == [1]
+    assert [each.step for each in reader.events] == [1]
     assert not list(tmp_path.iterdir())
 
 
@@ -59,43 +61,42 @@ def test_numbers_that_are_not_finite_are_null_and_array_numbers_are_plain(tmp_pa
     reader = Memory()
     log = Log(tmp_path / "log.jsonl", [reader])
     strange = {"a": math.nan, "b": [math.inf, 1.0], "c": np.float32("-inf"), "d": np.float32(0.5), "e": np.int64(7)}
-    log.write("step", 1, **strange, f=torch.tensor([1.0, math.nan]), g=Path("x") / "y", h=(1, True), i="ä")
+    log.write(event("step", 1, **strange, f=torch.tensor([1.0, math.nan]), g=Path("x") / "y", h=(1, True), i="ä"))
     log.close()
     expected = {"a": None, "b": [None, 1.0], "c": None, "d": 0.5, "e": 7, "f": [1.0, None], "h": [1, True], "i": "ä"}
-    (event,) = read_log(tmp_path / "log.jsonl")
-    assert {key: event[key] for key in expected} == expected
-    assert event["g"] == str(Path("x") / "y")
-    assert reader.events == [event]
+    (written,) = read_log(tmp_path / "log.jsonl")
+    assert written.extra == {**expected, "g": str(Path("x") / "y")}
+    assert reader.events == [written]
     assert "NaN" not in (tmp_path / "log.jsonl").read_text(encoding="utf-8")
 
 
 def test_rewind_forgets_what_came_after_the_checkpoint(tmp_path: Path) -> None:
     path = tmp_path / "log.jsonl"
     log = Log(path)
-    log.write("step", 1)
+    log.write(event("step", 1))
     log.sync()
     size = log.size
     assert size == path.stat().st_size
-    log.write("step", 2, loss=9.0)
-    log.write("step", 3)
+    log.write(event("step", 2, loss=9.0))
+    log.write(event("step", 3))
     log.close()
 
     log = Log(path)  # the next process
     log.rewind(size)
-    log.write("step", 2, loss=1.0)
-    assert [(event["step"], event.get("loss")) for event in read_log(path)] == [(1, None), (2, 1.0)]
+    log.write(event("step", 2, loss=1.0))
+    assert [(each.step, each.loss) for each in of_kind(read_log(path), StepEvent)] == [(1, None), (2, 1.0)]
     log.rewind(0)
-    log.write("step", 1)
+    log.write(event("step", 1))
     assert len(read_log(path)) == 1
     log.close()
 
 
 def test_rewind_keeps_a_file_that_is_shorter_than_it_should_be(tmp_path: Path) -> None:
     log = Log(tmp_path / "log.jsonl")
-    log.write("step", 1)
+    log.write(event("step", 1))
     log.rewind(10_000)
-    log.write("step", 2)
-    assert [event["step"] for event in read_log(tmp_path / "log.jsonl")] == [1, 2]
+    log.write(event("step", 2))
+    assert [each.step for each in read_log(tmp_path / "log.jsonl")] == [1, 2]
     log.close()
 
 
@@ -103,11 +104,11 @@ def test_rewind_keeps_a_file_that_is_shorter_than_it_should_be(tmp_path: Path) -
 def test_an_unfinished_last_line_is_left_out_and_does_not_spoil_the_next(tmp_path: Path, tail: bytes) -> None:
     path = tmp_path / "log.jsonl"
     path.write_bytes(b'{"event": "step", "step": 1}\n' + tail)
-    assert [event["step"] for event in read_log(path)] == [1]
+    assert [each.step for each in read_log(path)] == [1]
     log = Log(path)
-    log.write("step", 2)
+    log.write(event("step", 2))
     log.close()
-    assert [event["step"] for event in read_log(path)] == [1, 2]
+    assert [each.step for each in read_log(path)] == [1, 2]
 
 
 def test_a_broken_line_in_the_middle_is_pointed_at(tmp_path: Path) -> None:
@@ -121,7 +122,7 @@ def test_a_reader_that_fails_is_dropped_with_one_warning(tmp_path: Path, capsys:
     broken, fine = FullDisk(), Memory()
     log = Log(tmp_path / "log.jsonl", [broken, fine])
     for step in range(3):
-        log.write("step", step)
+        log.write(event("step", step))
     log.close()
     complaint = capsys.readouterr().err
     assert complaint.count("\n") == 1
@@ -142,24 +143,20 @@ def test_a_reader_that_cannot_close_does_not_keep_the_others_open(capsys: pytest
     assert "Stuck" in capsys.readouterr().err
 
 
-def _event(name: str, step: int, **content: object) -> Event:
-    return json.loads(json.dumps({"event": name, "step": step, **content}))  # type: ignore[no-any-return]
-
-
 def test_standings_count_passes_by_what_was_drawn_and_is_done() -> None:
     standings = Standings()
     directions = {"aze-en": {"pairs": 100, "p": 0.1, "q": 0.2}, "tur-en": {"pairs": 900, "p": 0.9, "q": 0.8}}
-    standings.take([_event("config", 0, directions=directions)])
+    standings.take([event("config", 0, directions=directions)])
     assert standings.passes("aze-en") == 0
     drawn = {"aze-en": 200, "tur-en": 900}
-    standings.take([_event("interval", 0, updates=10, pairs=drawn, mixture={"aze-en": 0.2, "tur-en": 0.8})])
-    standings.take([_event("step", 5, losses={"aze-en": 3.0, "tur-en": None})])
+    standings.take([event("interval", 0, updates=10, pairs=drawn, mixture={"aze-en": 0.2, "tur-en": 0.8})])
+    standings.take([event("step", 5, losses={"aze-en": 3.0, "tur-en": None})])
     assert standings.passes("aze-en") == 1.0
-    standings.take([_event("step", 10, losses={"aze-en": None, "tur-en": 2.0})])
-    standings.take([_event("balance", 10, mixture={"aze-en": 0.5, "tur-en": 0.5})])
+    standings.take([event("step", 10, losses={"aze-en": None, "tur-en": 2.0})])
+    standings.take([event("balance", 10, mixture={"aze-en": 0.5, "tur-en": 0.5})])
     assert standings["aze-en"].q == 0.2  # a plan so far
-    standings.take([_event("interval", 10, updates=10, pairs=drawn, mixture={"aze-en": 0.5, "tur-en": 0.5})])
-    standings.take([_event("step", 20, losses={})])
+    standings.take([event("interval", 10, updates=10, pairs=drawn, mixture={"aze-en": 0.5, "tur-en": 0.5})])
+    standings.take([event("step", 20, losses={})])
     assert standings.passes("aze-en") == 4.0
     assert standings.passes("tur-en") == 2.0
     aze = standings["aze-en"]
@@ -168,5 +165,5 @@ def test_standings_count_passes_by_what_was_drawn_and_is_done() -> None:
 
 def test_standings_remember_the_validation_before() -> None:
     standings = Standings()
-    standings.take([_event("validation", 1, loss={"aze-en": 5.0}), _event("validation", 2, loss={"aze-en": 4.0})])
+    standings.take([event("validation", 1, loss={"aze-en": 5.0}), event("validation", 2, loss={"aze-en": 4.0})])
     assert (standings["aze-en"].valid_loss_before, standings["aze-en"].valid_loss) == (5.0, 4.0)

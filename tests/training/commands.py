@@ -25,7 +25,7 @@ from torch.distributed import TCPStore
 
 from evenglot.config import Config, load_config
 from evenglot.runs import checkpoint
-from evenglot.runs.log import read_log
+from tests.logs import json_events
 from tests.patience import PATIENCE
 
 FORKS = multiprocessing.get_context("forkserver")
@@ -209,7 +209,7 @@ def furthest_weights(left: Path, right: Path) -> float:
 
 def story(run: Path, without: Collection[str] = ("resume",)) -> list[dict[str, Any]]:
     """The log without times, and without some events."""
-    events = [event for event in read_log(run / "log.jsonl") if event["event"] not in without]
+    events = [event for event in json_events(run / "log.jsonl") if event["event"] not in without]
     return [without_times(event) for event in events]
 
 
@@ -223,7 +223,7 @@ def without_times(value: Any) -> Any:
 def events(run: Path, name: str) -> list[dict[str, Any]]:
     """Those of one kind; none where there is no log yet."""
     file = run / "log.jsonl"
-    return [event for event in read_log(file) if event["event"] == name] if file.exists() else []
+    return [event for event in json_events(file) if event["event"] == name] if file.exists() else []
 
 
 def descendants(pid: int) -> list[int]:

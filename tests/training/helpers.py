@@ -6,18 +6,18 @@ from torch.nn import functional as F  # noqa: N812
 
 from evenglot.batches.load import collate
 from evenglot.corpus.store import open_store
-from evenglot.runs.log import read_log
 from evenglot.sequences import ParallelSequences, Sequences
 from evenglot.symbols import EOS, PAD
 from evenglot.training.parallel import Processes
 from evenglot.training.step import Step
+from tests.logs import json_events
 from tests.model.cases import small_model
 
 NO_DROPOUT = dict.fromkeys(("dropout", "attention_dropout", "activation_dropout"), 0.0)
 
 
 def events(folder, name):
-    return [event for event in read_log(folder / "log.jsonl") if event["event"] == name]
+    return [event for event in json_events(folder / "log.jsonl") if event["event"] == name]
 
 
 def vector(by_name):

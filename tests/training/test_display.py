@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from evenglot.runs.log import Event, Log
+from evenglot.runs.log import Log
 from evenglot.runs.standings import Standings
 from evenglot.training.display import Display, change, short_exponent, worth_showing
+from tests.logs import event
 
 CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
@@ -37,8 +38,8 @@ def _run(display: Display, directions: int, clock: Clock, done: bool = True) -> 
     facts = {
         name: {"pairs": 1000 * (place + 1), "p": share[name], "q": share[name]} for place, name in enumerate(names)
     }
-    log.write("config", 0, directions=facts, updates=2000)
-    log.write("interval", 0, interval=0, mixture=share, pairs=dict.fromkeys(names, 500), updates=1000)
+    log.write(event("config", 0, directions=facts, updates=2000))
+    log.write(event("interval", 0, interval=0, mixture=share, pairs=dict.fromkeys(names, 500), updates=1000))
     for step in range(100, 2001, 100):
         clock.now += 60
         display.update(
@@ -46,16 +47,18 @@ def _run(display: Display, directions: int, clock: Clock, done: bool = True) -> 
         )
         losses = {name: 3.0 + place / 10 for place, name in enumerate(names)}
         numbers = {"loss": 5.214, "learning_rate": 3e-4, "tokens_per_second": 3912.4, "total_updates": 2000}
-        log.write("step", step, losses=losses, **numbers)
+        log.write(event("step", step, losses=losses, **numbers))
         if step % 1000 == 0:
             mixture = {name: share[name] * (1.5 if place == 0 else 1.0) for place, name in enumerate(names)}
-            log.write("balance", step, mixture=mixture, losses=losses, changed=True)
+            log.write(event("balance", step, mixture=mixture, losses=losses, changed=True))
             worst, macro = max(losses.values()), sum(losses.values()) / directions
-            log.write("validation", step, loss=losses, pooled=3.412, macro=macro, worst=worst, score=3.412, best=True)
-            log.write("checkpoint", step, folder=f"runs/x/checkpoints/{step}", score=3.412)
-    log.write("warning", 2000, message="the disk is [nearly] full")
+            log.write(
+                event("validation", step, loss=losses, pooled=3.412, macro=macro, worst=worst, score=3.412, best=True)
+            )
+            log.write(event("checkpoint", step, folder=f"runs/x/checkpoints/{step}", score=3.412))
+    log.write(event("warning", 2000, message="the disk is [nearly] full"))
     if done:
-        log.write("done", 2000, reason="all updates done", seconds=1200, best_step=2000, best_score=3.412)
+        log.write(event("done", 2000, reason="all updates done", seconds=1200, best_step=2000, best_score=3.412))
     log.close()
 
 
@@ -142,7 +145,7 @@ def test_a_picture_is_drawn_once_a_second_at_most() -> None:
     for step in range(1, 1001):
         clock.now += 0.01
         display.update(step, 1000, loss=1.0)
-        display.read({"event": "step", "step": step, "loss": 1.0})
+        display.read(event("step", step, loss=1.0))
     assert 9 <= output.getvalue().count("loss 1.00") <= 11
     display.close()
     display.close()
@@ -205,15 +208,15 @@ def test_training_goes_on_when_a_pipe_breaks() -> None:
 def test_a_resumed_run_counts_time_from_where_it_went_on_and_recalls_what_was_before() -> None:
     clock, output = Clock(), StringIO()
     display = Display(Console(file=output, width=80), clock)
-    config: Event = {"event": "config", "step": 0, "directions": {"aze-en": {"pairs": 10, "p": 1.0, "q": 1.0}}}
-    checkpoint: Event = {"event": "checkpoint", "step": 900, "folder": "checkpoints/900"}
+    config = event("config", 0, directions={"aze-en": {"pairs": 10, "p": 1.0, "q": 1.0}})
+    checkpoint = event("checkpoint", 900, folder="checkpoints/900")
     display.recall([config, checkpoint])
     assert output.getvalue() == ""
     log = Log(None, [display])
-    log.write("resume", 900, folder="checkpoints/900")
+    log.write(event("resume", 900, folder="checkpoints/900"))
     clock.now += 60
-    log.write("step", 1000, loss=None, total_updates=1200)
-    log.write("done", 1200, best_step=900, best_score=None)
+    log.write(event("step", 1000, loss=None, total_updates=1200))
+    log.write(event("done", 1200, best_step=900, best_score=None))
     assert output.getvalue().splitlines() == [
         "resumed after update 900",
         "update 1,000/1,200  83 %  loss -  2 min left",

@@ -404,13 +404,13 @@ def test_a_run_may_be_so_many_intervals_long(run):
 
 def test_too_many_passes_are_warned_of_once(run):
     folder = run("uniform", train={"warn_passes": 3})
-    warnings = events(folder, "warning")
-    (warning,) = [event for event in warnings if event["message"].startswith("cc-en")]
+    warnings = [event for event in events(folder, "warning") if event["kind"] == "passes"]
+    (warning,) = [event for event in warnings if event["direction"] == "cc-en"]
     shown = 0
     for event in events(folder, "interval"):
         shown += event["pairs"]["cc-en"]
         if shown > 3 * 50:
             assert warning["step"] == event["step"]
             break
-    assert not any(event["message"].startswith("aa-en") for event in warnings)
+    assert not any(event["direction"] == "aa-en" for event in warnings)
     assert len(events(folder, "interval")) > 3

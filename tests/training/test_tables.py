@@ -4,14 +4,13 @@ import pytest
 from rich.console import Console
 from rich.table import Table
 
-from evenglot.runs.log import Event
+from evenglot.runs.events import ConfigEvent, Event
 from evenglot.runs.standings import best_validation
 from evenglot.training.tables import end_table, start_summary, start_table
 from evenglot.wording import duration, number, percent
+from tests.logs import event
 
-CONFIG: Event = {
-    "event": "config",
-    "step": 0,
+CONTENT = {
     "directions": {
         "aze-en": {
             "pairs": 5946,
@@ -44,6 +43,15 @@ CONFIG: Event = {
 }
 
 
+def _config(**changes: object) -> ConfigEvent:
+    found = event("config", 0, **{**CONTENT, **changes})
+    assert isinstance(found, ConfigEvent)
+    return found
+
+
+CONFIG = _config()
+
+
 def _lines(shown: Table) -> list[str]:
     output = StringIO()
     Console(file=output, width=80).print(shown)
@@ -70,29 +78,29 @@ def test_the_summary_tells_what_works_and_how_long() -> None:
         "chi-ibr, 5.3 million parameters, cpu, float32, 2 processes x 1 thread.\n"
         "20,000 updates of at most 4,096 tokens, about 1,000 an interval; about 2 h 51 min."
     )
-    unsure = {**CONFIG, "seconds_estimated": None, "updates_per_interval": None, "parameters": 51_200}
+    unsure = _config(seconds_estimated=None, updates_per_interval=0, parameters=51_200)
     assert start_summary(unsure).startswith("chi-ibr, 51,200 parameters")
     assert start_summary(unsure).endswith("20,000 updates of at most 4,096 tokens.")
 
 
 def _events(chrf: bool) -> list[Event]:
-    names = list(CONFIG["directions"])
-    drawn = {name: 2 * facts["pairs"] for name, facts in CONFIG["directions"].items()}
+    names = list(CONFIG.directions)
+    drawn = {name: 2 * facts.pairs for name, facts in CONFIG.directions.items()}
     first, last = dict.fromkeys(names, 0.25), dict.fromkeys(names, 0.5)
 
     def validation(step: int, loss: float, best: bool) -> Event:
         scores = {"chrf": dict.fromkeys(names, 100.0)} if chrf else {}
-        return {"event": "validation", "step": step, "loss": dict.fromkeys(names, loss), "best": best, **scores}
+        return event("validation", step, loss=dict.fromkeys(names, loss), best=best, **scores)
 
     return [
         CONFIG,
-        {"event": "interval", "step": 0, "updates": 10, "pairs": drawn, "mixture": first},
-        {"event": "step", "step": 10, "losses": dict.fromkeys(names, 10.25)},
+        event("interval", 0, updates=10, pairs=drawn, mixture=first),
+        event("step", 10, losses=dict.fromkeys(names, 10.25)),
         validation(10, 3.5, True),
-        {"event": "interval", "step": 10, "updates": 10, "pairs": drawn, "mixture": last},
-        {"event": "step", "step": 15, "losses": {"aze-en": None, "bel-en": 2.0}},
+        event("interval", 10, updates=10, pairs=drawn, mixture=last),
+        event("step", 15, losses={"aze-en": None, "bel-en": 2.0}),
         validation(15, 3.75, False),
-        {"event": "done", "step": 15},
+        event("done", 15),
     ]
 
 
@@ -112,7 +120,7 @@ def test_the_end_table_has_chrf_if_it_was_measured_and_fits_80_columns() -> None
 
 def test_a_run_that_was_stopped_before_anything_was_measured_has_a_table_too() -> None:
     assert _rows(end_table([CONFIG]))["aze-en"] == ["5,946", "0.0", "25.0", "25.0", "-", "-"]
-    assert best_validation([CONFIG]) == {}
+    assert best_validation([CONFIG]) is None
     assert _rows(end_table([])) == {}
 
 
@@ -137,7 +145,7 @@ def test_cells() -> None:
 
 
 def test_where_losses_are_weighed_the_tables_do_not_say_shown() -> None:
-    weighing = {**CONFIG, "strategy": "group-dro", "config": {"balance": {"apply": "reweight"}}}
+    weighing = _config(strategy="group-dro", config={"balance": {"apply": "reweight"}})
     for table in (start_table(weighing), end_table([weighing, *_events(chrf=False)[1:]])):
         told = " ".join(_lines(table))
         assert "q: share of the loss" in told
@@ -145,16 +153,13 @@ def test_where_losses_are_weighed_the_tables_do_not_say_shown() -> None:
 
 
 def test_the_best_model_may_be_the_average() -> None:
-    *events, done = _events(chrf=False)
-    average: Event = {
-        "event": "average",
-        "step": 15,
-        "steps": [10, 15],
-        "loss": dict.fromkeys(CONFIG["directions"], 3.25),
-    }
-    events += [average, {**done, "best_folder": "checkpoints/average"}]
+    *events, _ = _events(chrf=False)
+    average = event("average", 15, steps=[10, 15], loss=dict.fromkeys(CONFIG.directions, 3.25))
+    events += [average, event("done", 15, best_folder="checkpoints/average")]
     assert best_validation(events) == average
     assert _rows(end_table(events))["aze-en"][-1] == "3.250"
     assert any("best model, an average, after 15 updates" in line for line in _lines(end_table(events)))
-    events[-1] = {**done, "best_folder": "checkpoints/step-00000010"}
-    assert best_validation(events)["step"] == 10
+    events[-1] = event("done", 15, best_folder="checkpoints/step-00000010")
+    best = best_validation(events)
+    assert best is not None
+    assert best.step == 10

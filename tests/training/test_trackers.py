@@ -12,8 +12,10 @@ from typing import Any
 
 import pytest
 
-from evenglot.runs.log import Event, Log, read_log
+from evenglot.runs.events import DoneEvent, IntervalEvent, StepEvent, ValidationEvent
+from evenglot.runs.log import Log, read_log
 from evenglot.training.trackers import TensorBoard, WeightsAndBiases, scalars, trackers
+from tests.logs import event
 from tests.patience import PATIENCE
 
 Points = dict[str, list[tuple[int, float]]]
@@ -24,7 +26,9 @@ def _train(log: Log, first: int, last: int, checkpoints: dict[int, int]) -> None
     for step in range(first, last + 1):
         if (step - 1) % 4 == 0:
             log.write(
-                "interval", step - 1, mixture={"aze-en": 0.1 + step / 100, "tur-en": 0.9 - step / 100}, padding=0.1
+                event(
+                    "interval", step - 1, mixture={"aze-en": 0.1 + step / 100, "tur-en": 0.9 - step / 100}, padding=0.1
+                )
             )
         losses = {"aze-en": 5 - step / 10, "tur-en": None if step % 2 else 4 - step / 10}
         numbers = {
@@ -33,22 +37,22 @@ def _train(log: Log, first: int, last: int, checkpoints: dict[int, int]) -> None
             "gradient_norm": math.nan,
             "tokens": 9 * step,
         }
-        log.write("step", step, loss=4.5 - step / 10, losses=losses, **numbers)
+        log.write(event("step", step, loss=4.5 - step / 10, losses=losses, **numbers))
         if step % 4 == 0:
             mixture = {"aze-en": 0.1 + (step + 1) / 100, "tur-en": 0.9 - (step + 1) / 100}
-            log.write("balance", step, mixture=mixture, losses=losses, realised=mixture, changed=True)
+            log.write(event("balance", step, mixture=mixture, losses=losses, realised=mixture, changed=True))
             loss = {"aze-en": 6 - step / 10, "tur-en": 3 - step / 10}
             means = {"pooled": 3.5, "macro": 4.5, "worst": 6 - step / 10, "score": 4.5}
-            log.write("validation", step, loss=loss, chrf={"aze-en": 20.0, "tur-en": 30.5}, **means, best=True)
-            log.write("checkpoint", step, folder=f"checkpoints/{step}")
+            log.write(event("validation", step, loss=loss, chrf={"aze-en": 20.0, "tur-en": 30.5}, **means, best=True))
+            log.write(event("checkpoint", step, folder=f"checkpoints/{step}"))
             checkpoints[step] = log.size
 
 
 def _points_of_log(path: Path) -> Points:
     points: dict[str, dict[int, float]] = {}
-    for event in read_log(path):
-        for tag, value in scalars(event).items():
-            points.setdefault(tag, {}).setdefault(event["step"], value)
+    for each in read_log(path):
+        for tag, value in scalars(each).items():
+            points.setdefault(tag, {}).setdefault(each.step, value)
     return {tag: list(values.items()) for tag, values in points.items()}
 
 
@@ -69,25 +73,12 @@ def _same(one: Points, other: Points) -> None:
 
 
 def test_numbers_have_names_in_groups_and_those_that_are_missing_are_left_out() -> None:
-    step: Event = {
-        "event": "step",
-        "step": 1,
-        "loss": 2.5,
-        "learning_rate": None,
-        "losses": {"aze-en": 3.0, "b-en": None},
-    }
-    assert scalars(step) == {"train/loss": 2.5, "train_loss/aze-en": 3.0}
-    validation: Event = {
-        "event": "validation",
-        "step": 1,
-        "macro": 3,
-        "loss": {"aze-en": 3.0},
-        "chrf": None,
-        "best": True,
-    }
-    assert scalars(validation) == {"valid/macro": 3, "valid_loss/aze-en": 3.0}
-    assert scalars({"event": "interval", "step": 0, "mixture": {"aze-en": 1.0}}) == {"mixture/aze-en": 1.0}
-    assert scalars({"event": "done", "step": 9, "seconds": 3.0}) == {}
+    step = StepEvent(step=1, loss=2.5, learning_rate=None, losses={"aze-en": 3.0, "b-en": None})
+    assert scalars(step) == {"train/loss": 2.5, "train/tokens": 0, "train_loss/aze-en": 3.0}
+    validation = ValidationEvent(step=1, macro=3, loss={"aze-en": 3.0}, best=True)
+    assert scalars(validation) == {"valid/macro": 3, "valid/seconds": 0.0, "valid_loss/aze-en": 3.0}
+    assert scalars(IntervalEvent(step=0, mixture={"aze-en": 1.0})) == {"mixture/aze-en": 1.0}
+    assert scalars(DoneEvent(step=9, seconds=3.0)) == {}
 
 
 def test_tensorboard_shows_the_numbers_of_the_log(tmp_path: Path) -> None:
@@ -108,7 +99,7 @@ def test_tensorboard_has_every_point_once_after_a_crash_and_a_resume(tmp_path: P
     resumed = Log(path)
     resumed.rewind(checkpoints[8])
     resumed.readers += trackers(["tensorboard"], tmp_path, step=8, kept=read_log(path))
-    resumed.write("resume", 8, folder="checkpoints/8")
+    resumed.write(event("resume", 8, folder="checkpoints/8"))
     _train(resumed, 9, 14, checkpoints)
     resumed.close()
     log.close()
@@ -194,7 +185,7 @@ def _offline_runs(folder: Path) -> list[Path]:
 def test_weights_and_biases_shows_the_numbers_of_the_log(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     log = Log(folder / "log.jsonl", trackers(["wandb"], folder))
-    log.write("config", 0, config={"train": {"learning_rate": 3e-4}})
+    log.write(event("config", 0, directions={}, config={"train": {"learning_rate": 3e-4}}))
     _train(log, 1, 11, {})
     log.close()
     (file,) = _offline_runs(folder)
@@ -276,7 +267,7 @@ def test_an_online_run_is_sent_what_the_server_does_not_have(
 def test_a_new_run_gets_an_id_of_its_own(tmp_path: Path) -> None:
     for _ in range(2):
         log = Log(None, [WeightsAndBiases(tmp_path)])
-        log.write("step", 1, loss=1.0)
+        log.write(event("step", 1, loss=1.0))
         log.close()
     assert len({file.name for file in _offline_runs(tmp_path)}) == 2
 
@@ -316,8 +307,8 @@ def test_a_full_disk_under_tensorboard_does_not_stop_training(
 
     monkeypatch.setattr(tensorboard._writer, "flush", fail)
     log = Log(tmp_path / "log.jsonl", [tensorboard])
-    log.write("step", 1, loss=1.0)
-    log.write("step", 2, loss=1.0)
+    log.write(event("step", 1, loss=1.0))
+    log.write(event("step", 2, loss=1.0))
     log.close()
     monkeypatch.undo()
     tensorboard.close()

@@ -13,15 +13,15 @@ from evenglot.corpus.prepare import prepare
 from evenglot.corpus.prepared import StoreError
 from evenglot.progress import Bars
 from evenglot.runs.checkpoint import load_model
-from evenglot.runs.log import read_log
 from evenglot.runs.run import Run, RunError
 from evenglot.training.step import TrainingError
 from evenglot.training.train import train
 from tests.counting import calls_of
+from tests.logs import json_events
 
 
 def events(run, name):
-    return [event for event in read_log(run / "log.jsonl") if event["event"] == name]
+    return [event for event in json_events(run / "log.jsonl") if event["event"] == name]
 
 
 def test_a_run_leaves_a_folder_that_can_be_read_and_used(configure, tmp_path):
@@ -135,7 +135,7 @@ def test_a_run_that_diverged_goes_on_with_a_lower_rate(configure, tmp_path):
 
 def test_what_looks_like_a_mistake_is_said(configure, tmp_path):
     train(configure(train={"updates": 3, "warmup": 10}), tmp_path / "run")
-    assert "warmup (10) is as long as the whole run" in events(tmp_path / "run", "warning")[0]["message"]
+    assert events(tmp_path / "run", "warning")[0]["kind"] == "warmup"
 
 
 @pytest.mark.parametrize(("strategy", "better"), [("chi-ibr", "interval-mean"), ("group-dro", "token-ema")])
@@ -143,27 +143,26 @@ def test_means_of_updates_that_are_a_batch_or_two_are_warned_of(configure, tmp_p
     for settings, warned in (({}, True), ({"estimator": better}, False)):
         folder = tmp_path / str(warned)
         train(configure({"strategy": strategy, **settings}, train={"updates": 1}), folder)
-        said = [event["message"] for event in events(folder, "warning")]
-        assert any(f"set balance.estimator: {better}" in message for message in said) == warned
+        said = [event["message"] for event in events(folder, "warning") if event["kind"] == "estimator"]
+        assert [better in message for message in said] == [True] * warned
 
 
 def test_a_ball_in_which_nothing_can_move_is_warned_of(configure, tmp_path, monkeypatch):
     def warned(folder, **options):
         train(configure({"strategy": "chi-ibr", **options}, train={"updates": 1}), tmp_path / folder)
-        said = [event["message"] for event in events(tmp_path / folder, "warning")]
-        return [message for message in said if "balance.rho=tau:1.5 goes farther" in message]
+        return [event["message"] for event in events(tmp_path / folder, "warning") if event["kind"] == "radius"]
 
     assert not warned("usual")
     monkeypatch.setattr(catalogue, "FAINT_TAU", 20)  # instead of a corpus that is tiny
-    assert warned("small")[0].startswith("cc-en is so small")
+    assert "cc-en" in warned("small")[0]
     assert not warned("wanted", max_upsample=5)
     assert not warned("around", center="uniform")
 
 
 def test_a_game_of_few_rounds_is_warned_of_and_the_advice_is_good(configure, tmp_path):
     train(configure({"strategy": "chi-ibr"}, train={"updates": 60}), tmp_path / "run")
-    (warning,) = [event["message"] for event in events(tmp_path / "run", "warning") if "too seldom" in event["message"]]
-    assert f"the mixture is set {len(events(tmp_path / 'run', 'interval'))} times" in warning
+    (warning,) = [event["message"] for event in events(tmp_path / "run", "warning") if event["kind"] == "intervals"]
+    assert f" {len(events(tmp_path / 'run', 'interval'))} times" in warning
     advised = int(re.search(r"batches.interval_pairs: (\d+) ", warning)[1])
     train(
         configure({"strategy": "chi-ibr"}, train={"updates": 60}, batches={"interval_pairs": advised}),
@@ -172,4 +171,4 @@ def test_a_game_of_few_rounds_is_warned_of_and_the_advice_is_good(configure, tmp
     assert 15 <= len(events(tmp_path / "often", "interval")) <= 25
     train(configure({"strategy": "proportional"}, train={"updates": 60}), tmp_path / "fixed")
     for folder in ("often", "fixed"):
-        assert not any("too seldom" in event["message"] for event in events(tmp_path / folder, "warning"))
+        assert "intervals" not in {event["kind"] for event in events(tmp_path / folder, "warning")}

@@ -61,7 +61,7 @@ def named_directions(names: Sequence[str]) -> list[str]:
 
 
 def _mixture(history: History) -> Panel:
-    strategy = history.about.get("strategy", "the strategy")
+    strategy = history.about.strategy or "the strategy"
     return Panel("q", f"Mixture q by {strategy} (dashed: share of the data)", "q", history.mixture, history.p)
 
 
@@ -100,7 +100,7 @@ def _draw(history: History, panels: Sequence[Panel], path: Path) -> None:
             axis.set_ylabel(panel.label)
             grey = f"; grey: the other {len(history.names) - len(named)}" if len(named) < len(history.names) else ""
             intervals = [step for step in history.interval_starts if 0 < step < end]
-            unit = history.about.get("unit", "updates")
+            unit = history.unit
             if unit == "updates" and 0 < len(intervals) <= MARKED_INTERVALS:
                 for step in intervals:
                     axis.axvline(step, color=LIGHT_GREY, linewidth=0.8, zorder=0)
@@ -173,4 +173,4 @@ def _end(history: History) -> int:
     """The last update that anything is known of."""
     series = (history.mixture, history.running_losses, history.train_losses, history.valid_losses, history.chrf)
     steps: Iterable[int] = (step for each in series for step in each.steps)
-    return max([1, *steps, history.done["step"] if history.done else 0])
+    return max([1, *steps, history.done.step if history.done else 0])

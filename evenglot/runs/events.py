@@ -1,0 +1,397 @@
+"""The events of a run's log as typed records, and the JSON objects that they are on disk.
+
+One frozen dataclass for each kind of event; `KINDS` maps the `event` key of a line to its class. The `config` event,
+the first of a log, carries the version of the format (`format`; logs without it are version 1). `parse` reads a JSON
+object and `to_json` makes one. Reading is tolerant of what a later version may add: unknown keys are kept in
+`Event.extra`, and an unknown event becomes an `UnknownEvent`; both are written back unchanged. Unknown keys of nested
+records are dropped.
+
+Floats that are not finite are null in JSON, so numbers that may overflow are `float | None`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass
+from functools import cache
+from types import NoneType, UnionType
+from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
+
+FORMAT = 2  # 1: the `config` event has no `format`, and warnings have no `kind` and no `direction`
+
+Shares = Mapping[str, float]
+Losses = Mapping[str, float]
+Values = Mapping[str, float | None]  # None: not observed, or not finite
+_OMIT_NONE = {"omit_none": True}  # metadata of a field that is left out of the JSON object where it is None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Event:
+    """What all events have. Mappings of the others are keyed by direction, unless stated otherwise."""
+
+    step: int  # updates done so far
+    time: str = ""  # ISO 8601; the log fills it in
+    extra: Mapping[str, Any] = field(default_factory=dict)  # keys that this version does not know
+
+
+@dataclass(frozen=True, kw_only=True)
+class UnknownEvent(Event):
+    """An event of a kind that this version does not know; all of its content is in `extra`."""
+
+    event: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class DirectionFacts:
+    """What a run knows of a direction before its first update."""
+
+    pairs: int
+    target_tokens: int = 0
+    p: float  # share of the data
+    q: float | None = None  # share of the first mixture
+    passes_per_interval: float | None = None
+    total_passes: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReferenceCost:
+    """Cost of the run that the baselines come from."""
+
+    updates: float | None = field(default=None, metadata=_OMIT_NONE)
+    seconds: float | None = field(default=None, metadata=_OMIT_NONE)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConfigEvent(Event):
+    """The run before its first update."""
+
+    format: int = FORMAT  # of the log that the event was read from
+    config: Mapping[str, Any] = field(default_factory=dict)
+    evenglot: str = ""
+    versions: Mapping[str, str] = field(default_factory=dict)
+    strategy: str = ""
+    directions: Mapping[str, DirectionFacts]
+    reference: ReferenceCost | None = None
+    parameters: int = 0
+    device: str = ""
+    precision: str = ""
+    processes: int = 1
+    threads: int = 1
+    tokens_per_update: int = 0
+    updates: int = 0
+    updates_per_interval: int = 0
+    seconds_estimated: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResumeEvent(Event):
+    """A run was resumed from a checkpoint; `changed` lists the configuration keys that differ since it began."""
+
+    processes: int = 1
+    threads: int = 1
+    changed: Sequence[str] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class IntervalEvent(Event):
+    """An interval begins: `mixture` is sampled; `target` is the strategy's q, which may weight losses instead."""
+
+    interval: int = 0
+    mixture: Shares = field(default_factory=dict)
+    target: Shares = field(default_factory=dict)
+    pairs: Mapping[str, int] = field(default_factory=dict)
+    updates: int = 0
+    tokens: int = 0
+    padding: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepEvent(Event):
+    """The updates since the last such event; `target` only for strategies that change q at every step."""
+
+    loss: float | None = None
+    losses: Values = field(default_factory=dict)
+    learning_rate: float | None = None
+    gradient_norm: float | None = None
+    tokens_per_second: float | None = None
+    tokens: int = 0
+    seconds: float = 0.0
+    interval: int = 0
+    total_updates: int | None = None
+    target: Shares | None = field(default=None, metadata=_OMIT_NONE)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProbeEvent(Event):
+    """Gradients were compared; `cosines` are keyed by group."""
+
+    seconds: float = 0.0
+    cosines: Values = field(default_factory=dict)
+    target: Shares | None = field(default=None, metadata=_OMIT_NONE)
+
+
+@dataclass(frozen=True, kw_only=True)
+class BalanceEvent(Event):
+    """An interval is over: the losses the strategy used, what was sampled, and the next mixture."""
+
+    interval: int = 0
+    mixture: Shares = field(default_factory=dict)
+    target: Shares = field(default_factory=dict)
+    losses: Values = field(default_factory=dict)
+    interval_losses: Values = field(default_factory=dict)
+    baseline: Values = field(default_factory=dict)
+    realised: Shares = field(default_factory=dict)
+    passes: Shares = field(default_factory=dict)
+    changed: bool = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class ValidationEvent(Event):
+    """The model was validated, on the directions that have validation text."""
+
+    loss: Losses = field(default_factory=dict)
+    loss_per_character: Losses = field(default_factory=dict)
+    chrf: Mapping[str, float] | None = field(default=None, metadata=_OMIT_NONE)
+    pooled: float | None = None
+    macro: float | None = None
+    worst: float | None = None
+    score: float | None = None  # the one of these three that selects the best model
+    best: bool = False
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class AverageEvent(Event):
+    """The last checkpoints were averaged; losses only if there is validation text."""
+
+    steps: Sequence[int] = ()
+    score: float | None = None
+    loss: Values | None = field(default=None, metadata=_OMIT_NONE)
+    loss_per_character: Values | None = field(default=None, metadata=_OMIT_NONE)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckpointEvent(Event):
+    """A checkpoint was written to `folder`, relative to the run's."""
+
+    folder: str = ""
+    score: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class WarningEvent(Event):
+    """A warning, once in a run for each kind and direction; `message` is for people, `kind` for programs."""
+
+    kind: str = "other"
+    direction: str | None = field(default=None, metadata=_OMIT_NONE)
+    message: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class DoneEvent(Event):
+    """The run is over; `reason` is the setting that ended it, or `stopped`."""
+
+    reason: str = ""
+    seconds: float | None = None
+    tokens: int | None = None
+    best_step: int | None = None
+    best_score: float | None = None
+    best_folder: str | None = None
+
+    @property
+    def stopped(self) -> bool:
+        """Was it interrupted, so that it can be resumed?"""
+        return self.reason == "stopped"
+
+
+KINDS: dict[str, type[Event]] = {
+    "config": ConfigEvent,
+    "resume": ResumeEvent,
+    "interval": IntervalEvent,
+    "step": StepEvent,
+    "probe": ProbeEvent,
+    "balance": BalanceEvent,
+    "validation": ValidationEvent,
+    "average": AverageEvent,
+    "checkpoint": CheckpointEvent,
+    "warning": WarningEvent,
+    "done": DoneEvent,
+}
+_NAMES = {kind: name for name, kind in KINDS.items()}
+E = TypeVar("E", bound=Event)
+
+
+def of_kind(events: Iterable[Event], kind: type[E]) -> list[E]:
+    """The events of one kind, in their order."""
+    return [event for event in events if isinstance(event, kind)]
+
+
+# ------------------------------------------------------------------------------------------------- writing
+
+
+def to_json(event: Event) -> dict[str, Any]:
+    """The JSON object of an event, as `log.jsonl` has it."""
+    name = event.event if isinstance(event, UnknownEvent) else _NAMES[type(event)]
+    return {"event": name, **_object(event), **event.extra}
+
+
+def _object(record: Any) -> dict[str, Any]:
+    """The fields of a record in their order; nested records become objects as well."""
+    found = {}
+    for each in fields(record):
+        value = getattr(record, each.name)
+        if each.name in ("event", "extra") or (value is None and "omit_none" in each.metadata):
+            continue
+        found[each.name] = _value(value)
+    return found
+
+
+def _value(value: Any) -> Any:
+    if is_dataclass(value):
+        return _object(value)
+    return {key: _value(item) for key, item in value.items()} if isinstance(value, Mapping) else value
+
+
+# ------------------------------------------------------------------------------------------------- reading
+
+
+def parse(content: object, version: int = FORMAT) -> Event:
+    """The event of a JSON object from a log of this version; ValueError if it has the wrong shape."""
+    if not isinstance(content, dict):
+        raise ValueError(f"expected a JSON object, got {type(content).__name__}")
+    name = content.get("event")
+    if not isinstance(name, str):
+        raise ValueError("`event`: expected the name of an event")
+    if version < FORMAT:
+        content = migrate(name, content)
+    found = _read(KINDS.get(name, UnknownEvent), content)
+    if isinstance(found, ConfigEvent) and not 1 <= found.format <= FORMAT:
+        raise ValueError(f"`format`: version {found.format} is not supported (at most {FORMAT}); upgrade evenglot")
+    return found
+
+
+def migrate(name: str, content: dict[str, Any]) -> dict[str, Any]:
+    """An event of an older log in today's format.
+
+    A run that an older version began and this one resumed has lines of both formats, so each step must leave lines of
+    today's format alone.
+    """
+    if name == "config" and "format" not in content:
+        return {**content, "format": 1}
+    if name == "warning" and "kind" not in content:
+        return {**content, **_kind_from_message(content.get("message"))}
+    return content
+
+
+def _kind_from_message(message: object) -> dict[str, str]:
+    """Version 1 had warnings as sentences only. Two of them name a direction; the patterns are frozen history."""
+    for kind, pattern in (
+        ("passes", r"(\S+): its [\d,]+ pairs will have been shown \d+ times"),
+        ("overfitting", r"(\S+): validation loss \S+ has risen from"),
+    ):
+        if isinstance(message, str) and (found := re.match(pattern, message)):
+            return {"kind": kind, "direction": found[1]}
+    return {"kind": "other"}
+
+
+@dataclass(frozen=True)
+class _Shape:
+    """Which JSON values a field may have."""
+
+    types: frozenset[type]
+    items: frozenset[type] | None = None  # types inside an array or object; None: anything
+    record: type | None = None  # the field is such a record
+    item_record: type | None = None  # the field is an object of such records
+    required: bool = False
+
+    def read(self, key: str, value: Any) -> Any:
+        kind = type(value)
+        if kind not in self.types:
+            raise ValueError(f"`{key}`: expected {_names(self.types)}, got {kind.__name__}")
+        if kind is dict:
+            if self.record is not None:
+                return _nested(self.record, key, value)
+            if self.item_record is not None:
+                return {name: _nested(self.item_record, f"{key}.{name}", item) for name, item in value.items()}
+            inside = value.values()
+        elif kind is list:
+            inside = value
+        else:
+            return value
+        if self.items is not None and not self.items.issuperset(map(type, inside)):
+            raise ValueError(f"`{key}`: expected {_names(self.items)} in it")
+        return value
+
+
+def _names(types: Iterable[type]) -> str:
+    return " or ".join(sorted(each.__name__ for each in types))
+
+
+def _read(kind: type[E], content: Mapping[str, Any]) -> E:
+    shapes = _shapes(kind)  # type: ignore[arg-type]  # mypy takes a TypeVar's class for unhashable
+    known: dict[str, Any] = {}
+    extra: dict[str, Any] = {}
+    for key, value in content.items():
+        if (shape := shapes.get(key)) is not None:
+            known[key] = shape.read(key, value)
+        elif key != "event":
+            extra[key] = value
+    _require(shapes, known)
+    return kind(extra=extra, **known)
+
+
+def _nested(kind: type, key: str, content: object) -> Any:
+    if not isinstance(content, dict):
+        raise ValueError(f"`{key}`: expected an object, got {type(content).__name__}")
+    shapes = _shapes(kind)
+    known = {name: shapes[name].read(f"{key}.{name}", value) for name, value in content.items() if name in shapes}
+    _require(shapes, known, f"{key}.")
+    return kind(**known)
+
+
+def _require(shapes: Mapping[str, _Shape], known: Mapping[str, Any], inside: str = "") -> None:
+    for key, shape in shapes.items():
+        if shape.required and key not in known:
+            raise ValueError(f"`{inside}{key}` is missing")
+
+
+@cache
+def _shapes(kind: type) -> dict[str, _Shape]:
+    """The fields that a JSON object may have, from the annotations of a record."""
+    hints = get_type_hints(kind)
+    found = {}
+    for each in fields(kind):
+        if each.name != "extra":
+            is_required = each.default is MISSING and each.default_factory is MISSING
+            found[each.name] = _shape(hints[each.name], is_required)
+    return found
+
+
+def _shape(hint: Any, is_required: bool) -> _Shape:
+    parts = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+    types: set[type] = set()
+    items: frozenset[type] | None = None
+    record = item_record = None
+    for part in parts:
+        origin, arguments = get_origin(part), get_args(part)
+        if origin is not None:  # Mapping[str, X] or Sequence[X]
+            types.add(dict if issubclass(origin, Mapping) else list)
+            item = arguments[-1]
+            if is_dataclass(item):
+                item_record = item
+            elif item is not Any:
+                items = _scalars(item)
+        elif is_dataclass(part):
+            types.add(dict)
+            record = part
+        else:
+            types |= _scalars(part)
+    return _Shape(frozenset(types), items, record, item_record, is_required)  # type: ignore[arg-type]
+
+
+def _scalars(hint: Any) -> frozenset[type]:
+    """The JSON types of a number, text, truth value or null: an integer is a float as well, but a bool is no number."""
+    parts = get_args(hint) or (hint,)
+    types = {float: (float, int), None: (NoneType,)}
+    return frozenset(each for part in parts for each in types.get(part, (part,)))
