@@ -1,4 +1,4 @@
-"""Translation directions: names, language tags, groups of directions, one-to-many or many-to-one."""
+"""Translation directions: names, language tags, groups, and their shape (many-to-one, ...)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CODE = re.compile(r"[A-Za-z]{2,8}(_[A-Za-z0-9]{1,8})*")
 
 @dataclass(frozen=True)
 class Direction:
-    """From one language to another; `label` is a group of the user's own choosing."""
+    """A source and a target language; `label` is an optional user-defined group."""
 
     src: str
     tgt: str
@@ -34,11 +34,11 @@ class Direction:
 
     @property
     def name(self) -> str:
-        """'src-tgt': the key of everything that is known about this direction."""
+        """'src-tgt', the key of this direction in all mappings."""
         return f"{self.src}-{self.tgt}"
 
     def reverse(self) -> Direction:
-        """The way back."""
+        """The opposite direction."""
         return Direction(self.tgt, self.src, self.label)
 
 
@@ -54,7 +54,7 @@ def parse(text: str) -> Direction:
 
 
 def check_code(code: str) -> str:
-    """The language code, if it is one: 'no', 'por', 'zh_Hans', 'es_419'."""
+    """The code if it is a valid language code ('no', 'por', 'zh_Hans', 'es_419'), otherwise ValueError."""
     if CODE.fullmatch(code):
         return code
     underscored = code.replace("-", "_")
@@ -63,17 +63,17 @@ def check_code(code: str) -> str:
 
 
 def tag(direction: Direction, kind: Side) -> str:
-    """The piece that names the source or the target language at the start of a source sentence: '>>por<<' (OPUS-MT)."""
+    """The language tag at the start of a source sentence, as in OPUS-MT: '>>por<<'."""
     return f">>{direction.src if kind == 'source' else direction.tgt}<<"
 
 
 def tag_kind(directions: Iterable[Direction]) -> Side:
-    """Which language the tag names: where all translate into one language the source, otherwise the target."""
+    """The side whose language the tag names: the source if all directions share a target, otherwise the target."""
     return "source" if shared_side(directions) == "target" else "target"
 
 
 def shared_side(directions: Iterable[Direction]) -> Side | None:
-    """The side on which all directions have the same language; the target, if both; None, if neither."""
+    """The side on which all directions have the same language; the target if both, None if neither."""
     found = shape(directions)
     if found == "many-to-many":
         return None
@@ -81,7 +81,7 @@ def shared_side(directions: Iterable[Direction]) -> Side | None:
 
 
 def shape(directions: Iterable[Direction]) -> Shape:
-    """How many languages are translated into how many."""
+    """One or many source and target languages: 'one-to-one', 'many-to-one', 'one-to-many' or 'many-to-many'."""
     pairs = [(direction.src, direction.tgt) for direction in directions]
     if not pairs:
         raise ValueError("directions: there are none")
@@ -92,7 +92,7 @@ def shape(directions: Iterable[Direction]) -> Shape:
 
 
 def group_of(direction: Direction, grouping: Grouping) -> str:
-    """The group in which a direction is balanced: itself, its source, its target, or its own label."""
+    """The group of a direction: its name, source language, target language or label."""
     if grouping == "label":
         if direction.label is None:
             raise ValueError(f"{direction.name} has no label to be grouped by")

@@ -1,4 +1,4 @@
-"""Writing to disk so that whatever has its name is complete: after a kill, on a full disk, between two processes."""
+"""Atomic writes: a file or folder is complete or absent, even after a crash, on a full disk or with two processes."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 LOCK = ".lock"
-UNFINISHED = ".unfinished"  # ends the name of whatever is being written or deleted; nobody reads such a thing
+UNFINISHED = ".unfinished"  # suffix of files and folders that are being written or deleted; never read
 
 
 class LockedError(ValueError):
-    """Another process is writing in a folder."""
+    """Another process holds the lock of a folder."""
 
 
 @contextmanager
 def finished_folder(folder: Path) -> Iterator[Path]:
-    """A folder to write into, which gets its name, in place of an older one, when the block ends and all is on disk.
+    """A temporary folder to write into, synced and renamed to `folder` at the end of the block, replacing an older one.
 
-    If the block ends with an error, nothing remains of it, and what had the name before is as it was.
+    After an error the temporary folder is deleted and the older one is unchanged.
     """
     unfinished = _beside(folder, UNFINISHED)
     replaced = _beside(folder, f".replaced{UNFINISHED}")
-    for leftover in (unfinished, replaced):  # of a process that was killed
+    for leftover in (unfinished, replaced):  # left by a process that was killed
         shutil.rmtree(leftover, ignore_errors=True)
     unfinished.mkdir(parents=True)
     try:
         yield unfinished
         sync(unfinished)
-        if folder.exists():  # set aside, not deleted: half a folder must never have the name
+        if folder.exists():  # renamed, not deleted in place: a partial folder must never have this name
             folder.rename(replaced)
         unfinished.rename(folder)
     except BaseException:
@@ -48,7 +48,7 @@ def finished_folder(folder: Path) -> Iterator[Path]:
 
 
 def remove_folder(folder: Path) -> None:
-    """Delete a folder; it loses its name first, so that a kill leaves nothing that looks finished."""
+    """Delete a folder, renaming it first so that an interruption leaves no partial folder with its name."""
     doomed = _beside(folder, UNFINISHED)
     shutil.rmtree(doomed, ignore_errors=True)
     folder.rename(doomed)
@@ -57,9 +57,9 @@ def remove_folder(folder: Path) -> None:
 
 @contextmanager
 def lock(folder: Path, message: str, error: type[ValueError] = LockedError) -> Iterator[int]:
-    """Let only one process into the block; others get the error with this message. A killed process lets go.
+    """Hold an exclusive lock on a folder during the block; raise `error(message)` if another process holds it.
 
-    Gives the descriptor of the lock: whoever inherits it holds on to it.
+    Yields the file descriptor of the lock. The lock ends with the process, or with the last one that inherited it.
     """
     with (folder / LOCK).open("a") as file:
         try:
@@ -71,11 +71,11 @@ def lock(folder: Path, message: str, error: type[ValueError] = LockedError) -> I
 
 @contextmanager
 def finished_file(path: Path) -> Iterator[BinaryIO]:
-    """A file to write into, which gets its name when the block ends and all is on disk; after an error it is gone.
+    """A temporary file to write into, synced and renamed to `path` at the end of the block, deleted after an error.
 
-    A link leads to the file that is meant. What is no file (a pipe, /dev/null) is written to, not replaced.
+    Links are followed. Anything but a regular file (a pipe, /dev/null) is appended to, not replaced.
     """
-    is_stream = path.is_relative_to("/dev") or path.is_relative_to("/proc")  # as /dev/stdout is, whatever it leads to
+    is_stream = path.is_relative_to("/dev") or path.is_relative_to("/proc")  # /dev/stdout can be a link to a file
     if path.exists() and (is_stream or not path.is_file()):
         with path.open("ab") as file:
             yield file
@@ -93,18 +93,18 @@ def finished_file(path: Path) -> Iterator[BinaryIO]:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a text so that the file is complete or unchanged, whatever happens."""
+    """Write a text file atomically."""
     with finished_file(path) as file:
         file.write(text.encode("utf-8"))
 
 
 def write_json(path: Path, content: Any) -> None:
-    """The same with JSON."""
+    """Write a JSON file atomically."""
     write_text(path, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
 
 
 def without_paths(value: Any, root: Path) -> Any:
-    """JSON that may leave this machine: paths below the root become relative; of others the last part remains."""
+    """JSON without local paths: those below `root` become relative, others are reduced to their last part."""
     if isinstance(value, dict):
         return {key: without_paths(item, root) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -116,13 +116,13 @@ def without_paths(value: Any, root: Path) -> Any:
 
 
 def sync(folder: Path) -> None:
-    """See that all in a folder has reached the disk before it gets its name."""
+    """Flush a folder and everything in it to disk."""
     for path in (*folder.rglob("*"), folder):
         _sync_one(path)
 
 
 def checksum(file: Path) -> int:
-    """CRC-32 of a file: against accidents, not against attacks."""
+    """CRC-32 of a file: detects accidental damage, not tampering."""
     crc = 0
     with file.open("rb") as content:
         while chunk := content.read(1 << 22):

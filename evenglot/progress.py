@@ -1,4 +1,4 @@
-"""Progress bars with the time left; plain lines where there is no terminal."""
+"""Progress bars with the remaining time; plain lines if the output is not a terminal."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 Advance = Callable[[int], object]
-WORTH_A_LINE = 5.0  # seconds; quicker work is not mentioned where there is no terminal
+WORTH_A_LINE = 5.0  # seconds; without a terminal, shorter tasks are not reported
 
 
 class Bars:
-    """Shows one bar for each piece of work, on a terminal; elsewhere a line when long work is done."""
+    """Shows one bar per task on a terminal; otherwise prints one line when a long task ends."""
 
     def __init__(self, console: Console | None = None) -> None:
         self.console = console or Console(stderr=True)
 
     def note(self, text: str) -> None:
-        """Say something in between."""
+        """Print a line of text."""
         self.console.print(text, highlight=False, soft_wrap=True, markup=False)
 
     @contextmanager
     def task(self, label: str, total: int | None) -> Iterator[Advance]:
-        """A piece of work of this size; call what you are given with every bit that is done."""
+        """A task of this size; yields a function to call with the amount of work done since the last call."""
         if not self.console.is_terminal:
             started = monotonic()
             yield lambda amount: None
@@ -34,7 +34,7 @@ class Bars:
             return
         columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn())
         with Progress(*columns, console=self.console) as bars:
-            self.console.show_cursor(True)  # a process that is killed must not leave the terminal without one
+            self.console.show_cursor(True)  # so that a killed process does not leave the terminal without a cursor
             task = bars.add_task(label, total=total)
             yield lambda amount: bars.advance(task, amount)
             bars.update(task, completed=total or 1, total=total or 1)

@@ -1,4 +1,4 @@
-"""Tables: for the terminal, for Markdown, and for LaTeX in the layout of the paper's tables."""
+"""Tables for the terminal, Markdown and LaTeX (in the layout of the paper's tables)."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from rich.text import Text
 
 
 def table(title: str, rows: Mapping[str, Sequence[str]], columns: Sequence[str], corner: str = "") -> Table:
-    """A table of ready-made cells: one row for each key, numbers to the right."""
+    """A table of formatted cells: one row per key, numbers right-aligned."""
     result = Table(title=title, title_justify="left", title_style="bold", header_style="bold")
-    result.box, result.pad_edge, result.collapse_padding = box.SIMPLE_HEAD, False, True  # narrow: fits 80 columns
+    result.box, result.pad_edge, result.collapse_padding = box.SIMPLE_HEAD, False, True  # narrow, to fit 80 columns
     result.add_column(corner, no_wrap=True)
     for column in columns:
         result.add_column(column, justify="right", no_wrap=True)
@@ -24,7 +24,7 @@ def table(title: str, rows: Mapping[str, Sequence[str]], columns: Sequence[str],
     return result
 
 
-# How the best of a column (rank 0) and the second best look.
+# Formats of the best (rank 0) and second-best cell of a column.
 IN_TERMINAL: dict[int | None, str] = {0: "[bold]{}[/]", 1: "[underline]{}[/]"}
 IN_MARKDOWN: dict[int | None, str] = {0: "**{}**", 1: "<u>{}</u>"}
 IN_LATEX: dict[int | None, str] = {0: r"\textbf{{{}}}", 1: r"\underline{{{}}}"}
@@ -32,7 +32,7 @@ IN_LATEX: dict[int | None, str] = {0: r"\textbf{{{}}}", 1: r"\underline{{{}}}"}
 
 @dataclass(frozen=True)
 class Cell:
-    """A cell that stands out: the best of its column is bold, the second best underlined, as in the paper."""
+    """A cell and its rank: the best of its column is bold, the second best underlined, as in the paper."""
 
     text: str
     rank: int | None = None
@@ -40,7 +40,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Sheet:
-    """A table that can be printed in several ways."""
+    """A table that can be rendered for the terminal, in Markdown and in LaTeX."""
 
     title: str
     corner: str
@@ -50,7 +50,7 @@ class Sheet:
     notes: tuple[str, ...] = ()
 
     def to_rich(self) -> Group:
-        """For the terminal: title and notes have all of its width, however narrow the table."""
+        """For the terminal; title and notes use its full width, not that of the table."""
         columns, under = ([escape(text) for text in texts] for texts in (self.columns, self.under or self.columns))
         heads = [f"{head}\n{below}" for head, below in zip(columns, under, strict=True)]
         rows = {
@@ -58,11 +58,11 @@ class Sheet:
             for name, cells in self.rows
         }
         result = table("", rows, heads if self.under else columns, escape(self.corner))
-        result.columns[-1].no_wrap = False  # the only one that may hold a list
+        result.columns[-1].no_wrap = False  # the only column that may contain a list
         return Group(Text(self.title, style="bold"), result, *(Text(note, style="italic") for note in self.notes), "")
 
     def parts(self, width: int) -> list[Sheet]:
-        """The same in tables that fit a terminal: each has the names of the rows and some of the columns."""
+        """Split into tables of at most this width: each has the row names and some of the columns."""
         first = max(len(self.corner), *(len(name) for name, _ in self.rows)) + 2
         widths = [
             max(len(text) for text in (head, *self.under[i : i + 1], *(cells[i].text for _, cells in self.rows))) + 2
@@ -86,7 +86,7 @@ class Sheet:
         ]
 
     def to_markdown(self) -> str:
-        """As GitHub reads it."""
+        """In GitHub's Markdown."""
         lines = [
             [self.corner, *self.columns],
             ["---", *("---:" for _ in self.columns)],
@@ -101,7 +101,7 @@ class Sheet:
         return "\n\n".join([f"**{self.title}**", body, *([notes] if notes else [])]) + "\n"
 
     def to_latex(self) -> str:
-        """With booktabs: methods down, languages across, their share of the data below their names."""
+        """In LaTeX with booktabs: one row per method, one column per language, its share of the data below its name."""
         lines = [
             r"\begin{table*}[t]",
             r"\small\centering",

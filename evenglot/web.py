@@ -1,4 +1,4 @@
-"""What our local pages have in common: whom they answer, and what they tell a browser."""
+"""Security of the local web pages: response headers, and checks of the `Host` header."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ STRICT_HEADERS = {
 
 
 def content_policy(script: str, style: str) -> str:
-    """A Content-Security-Policy: only this very script and style may run, and they may talk to their origin only."""
+    """A Content-Security-Policy that allows only this script and style, and connections only to the page's origin."""
     hashes = [base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in (script, style)]
     return (
         f"default-src 'none'; script-src 'sha256-{hashes[0]}'; style-src 'sha256-{hashes[1]}'; "
@@ -27,12 +27,12 @@ def content_policy(script: str, style: str) -> str:
 
 
 def served_headers(policy: str) -> dict[str, str]:
-    """Headers of a page that a server sends; a policy in the page itself cannot forbid frames."""
+    """HTTP headers of a served page. They include frame-ancestors, which has no effect in a <meta> policy."""
     return {"Content-Security-Policy": f"{policy}; frame-ancestors 'none'", **STRICT_HEADERS}
 
 
 def host_name(host: str) -> str | None:
-    """The name in a `Host` header, without its port; None if it cannot be read."""
+    """The name in a `Host` header, without the port; None if it is invalid."""
     try:
         return urlsplit(f"//{host}").hostname or ""
     except ValueError:
@@ -40,7 +40,7 @@ def host_name(host: str) -> str | None:
 
 
 def is_loopback(name: str | None) -> bool:
-    """Is it a name or an address of this machine itself?"""
+    """Is this `localhost` or a loopback address?"""
     try:
         return name == "localhost" or ip_address(name or "").is_loopback
     except ValueError:

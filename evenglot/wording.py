@@ -1,22 +1,22 @@
-"""Lists and numbers as people write them, in messages and tables."""
+"""Format lists, durations and numbers for messages and tables."""
 
 from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Sequence
 
-MOST_LISTED = 5  # names in one error
+MOST_LISTED = 5  # maximum number of names in a message
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """The known word that is nearest to a mistaken one, or all of them."""
+    """A hint for an unknown word: the closest known word, or all known words."""
     words = list(known)
     close = difflib.get_close_matches(word, words, n=1)
-    return f"did you mean {close[0]!r}?" if close else f"known are {', '.join(words)}"
+    return f"did you mean {close[0]!r}?" if close else f"expected one of {', '.join(words)}"
 
 
 def some(names: Iterable[str]) -> str:
-    """The first few, and how many more there are."""
+    """The first few names, and the number of others."""
     all_names = list(names)
     more = f" and {len(all_names) - MOST_LISTED} more" if len(all_names) > MOST_LISTED else ""
     return ", ".join(all_names[:MOST_LISTED]) + more
@@ -28,7 +28,7 @@ def listed(words: Sequence[str]) -> str:
 
 
 def duration(seconds: float) -> str:
-    """A time in words, as exact as a person cares for: '45 s', '8 min', '2 h 51 min', '3 days 4 h'."""
+    """A rounded duration: '45 s', '8 min', '2 h 51 min', '3 days 4 h'."""
     if seconds < 60:
         return f"{seconds:.0f} s"
     minutes = round(seconds / 60)
@@ -41,12 +41,12 @@ def duration(seconds: float) -> str:
 
 
 def number(value: float | None, decimals: int = 2) -> str:
-    """A number for a cell; a dash where there is none."""
+    """A number for a table cell; '-' for None."""
     return "-" if value is None else f"{value:,.{decimals}f}"
 
 
 def percent(share: float | None) -> str:
-    """A share of 1 in percent, without the sign; small ones get another digit."""
+    """A share in percent, without the percent sign; two decimals below 1 %, otherwise one."""
     if share is None:
         return "-"
     if 0 < share < 0.00005:

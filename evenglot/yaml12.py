@@ -1,7 +1,7 @@
-"""YAML as version 1.2 reads it, with the line of every value.
+"""Read and write YAML 1.2 (core schema), with the line number of every value.
 
-PyYAML follows version 1.1, where the language code `no` is False, `1e-3` is text and `12:30` is 750. Here only true and
-false are booleans, numbers are what they look like, and everything else is text.
+PyYAML implements version 1.1, where the language code `no` is False, `1e-3` is a string and `12:30` is 750. In the core
+schema of version 1.2 only true and false are booleans, `1e-3` is a number and the other two are strings.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from typing import Any
 
 import yaml
 
-Path = tuple[Any, ...]  # keys and list positions on the way to a value
+Path = tuple[Any, ...]  # keys and list positions that lead to a value
 Lines = dict[Path, int]
 
-MOST_VALUES = 100_000  # of a whole file; aliases of aliases grow exponentially
+MOST_VALUES = 100_000  # per file; nested aliases expand exponentially
 
 
 class YamlError(ValueError):
-    """What is wrong with a text, as (line, message), one or more."""
+    """Invalid YAML; `faults` has one or more (line, message)."""
 
     def __init__(self, faults: Iterable[tuple[int, str]]) -> None:
         self.faults = list(faults)
@@ -44,19 +44,19 @@ def parse(text: str) -> tuple[Any, Lines]:
     except YamlError:
         raise
     except (ValueError, OverflowError):  # PyYAML on an escape beyond Unicode, "\UFFFFFFFF"
-        raise YamlError([(1, "not valid YAML: an escape that is no character")]) from None
+        raise YamlError([(1, "not valid YAML: an escape that is not a Unicode character")]) from None
     if build.faults:
         raise YamlError(build.faults)
     return value, build.lines
 
 
 def dump(value: Any) -> str:
-    """The value as YAML that version 1.2 and version 1.1 read alike: what either would misread is quoted."""
+    """The value as YAML that versions 1.2 and 1.1 read alike: ambiguous strings are quoted."""
     return yaml.dump(value, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120, default_flow_style=False)
 
 
 def dump_line(value: Any) -> str:
-    """The same in one line; unlike JSON it has whole numbers as keys, and infinity."""
+    """The value as YAML in one line; unlike JSON it supports integer keys and infinity."""
     endless = float("inf")
     text = yaml.dump(value, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=endless, default_flow_style=True)
     return text.removesuffix("\n...\n").removesuffix("\n")
@@ -65,11 +65,11 @@ def dump_line(value: Any) -> str:
 def _plain(error: yaml.MarkedYAMLError, near: list[str]) -> str:
     problem = error.problem or error.context or "syntax error"
     if "'\\t'" in problem:
-        return "not valid YAML: a tab; indent with spaces"
+        return "not valid YAML: found a tab; indent with spaces"
     if "expected a single document" in (error.context or ""):
         return "a second document begins here; expected only one"
     if any(re.search(r"(:|-|,|\[) *\{\w+\}[^\s,\]}]", line) for line in near):
-        return "not valid YAML: text that begins with a brace needs quotes: '{src}...'"
+        return "not valid YAML: a string that begins with a brace must be quoted: '{src}...'"
     return f"not valid YAML: {problem}"
 
 
@@ -98,7 +98,7 @@ _CORE: dict[str, tuple[str, Callable[[str], Any]]] = {
 
 
 class _Loader(yaml.SafeLoader):
-    yaml_implicit_resolvers = {}  # noqa: RUF012 - PyYAML's way to say it
+    yaml_implicit_resolvers = {}  # noqa: RUF012 - PyYAML's API
 
 
 class _Dumper(yaml.SafeDumper):
@@ -117,7 +117,7 @@ def _list(dumper: _Dumper, items: list[Any] | tuple[Any, ...]) -> yaml.Node:
 
 
 def _text(dumper: _Dumper, text: str) -> yaml.Node:
-    style = None if text.isprintable() else '"'  # or PyYAML loses line breaks other than \n
+    style = None if text.isprintable() else '"'  # unquoted, PyYAML loses line breaks other than \n
     return dumper.represent_scalar(_PREFIX + "str", text, style)
 
 
@@ -131,7 +131,7 @@ def _line(node: yaml.Node) -> int:
 
 
 class _Build:
-    """Values from nodes: like PyYAML's constructor, but it counts, keeps lines and refuses a key given twice."""
+    """Builds values from nodes like PyYAML's constructor, but with a size limit, line numbers and no duplicate keys."""
 
     def __init__(self) -> None:
         self.lines: Lines = {}
@@ -142,7 +142,7 @@ class _Build:
     def __call__(self, node: yaml.Node, path: Path) -> Any:
         self._count += 1
         if self._count > MOST_VALUES:
-            raise YamlError([(_line(node), f"more than {MOST_VALUES:,} values; do aliases repeat one another?")])
+            raise YamlError([(_line(node), f"more than {MOST_VALUES:,} values; are there nested aliases?")])
         if node in self._open:
             raise YamlError([(_line(node), "an alias that contains itself")])
         if isinstance(node, yaml.ScalarNode):
@@ -163,10 +163,10 @@ class _Build:
             self._fault(node, f"unknown tag {node.tag!r}")
             return None
         try:
-            node.value.encode()  # "\ud800" is half a character
+            node.value.encode()  # fails for a lone surrogate such as "\ud800"
             if re.fullmatch(pattern, node.value):
                 return build(node.value)
-        except ValueError:  # also: more digits than Python converts
+        except ValueError:  # also for more digits than Python converts
             pass
         self._fault(node, f"cannot read {node.value[:20]!a} as {node.tag.removeprefix(_PREFIX)}")
         return None
@@ -180,12 +180,12 @@ class _Build:
         result: dict[Any, Any] = {}
         for key_node, value_node in node.value:
             if not isinstance(key_node, yaml.ScalarNode):
-                self._fault(key_node, "a key must be a single word or number")
+                self._fault(key_node, "a key must be a string or a number")
                 continue
             key = self._scalar(key_node)
             here = (*path, key)
             if key in result:
-                self._fault(key_node, f"{key!r} is given twice, here and in line {self.lines[here]}")
+                self._fault(key_node, f"duplicate key {key!r}, first in line {self.lines[here]}")
                 continue
             self.lines[here] = _line(key_node)
             result[key] = self(value_node, here)

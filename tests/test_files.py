@@ -122,15 +122,15 @@ with lock(Path({str(tmp_path)!r}), "taken"):
     command = [sys.executable, "-c", program]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     process.stdout.readline()
-    with pytest.raises(LockedError, match="a run is going on"), lock(tmp_path, "a run is going on"):
+    with pytest.raises(LockedError, match="our message"), lock(tmp_path, "our message"):
         pass
     with pytest.raises(UnicodeError, match="x"), lock(tmp_path, "x", UnicodeError):
         pass
     process.kill()
     process.communicate()
-    with lock(tmp_path, "nobody has it"):
+    with lock(tmp_path, "free after the other process ended"):
         pass
-    with lock(tmp_path, "nor after us"):
+    with lock(tmp_path, "free after our block"):
         pass
 
 
@@ -178,7 +178,7 @@ def test_json_is_replaced_whole(tmp_path):
 
 def test_checksums_are_of_the_content(tmp_path):
     (tmp_path / "check").write_bytes(b"123456789")
-    assert checksum(tmp_path / "check") == 0xCBF43926  # the check value of CRC-32 in its catalogues
+    assert checksum(tmp_path / "check") == 0xCBF43926  # the standard check value of CRC-32
     assert digest(b"a") == digest(b"a") != digest(b"b")
 
 

@@ -1,4 +1,4 @@
-"""One table in three forms: what is special there is escaped, and what stands out stands out."""
+"""A table in three formats: special characters are escaped, and the best cells are highlighted."""
 
 import io
 import re
@@ -32,7 +32,7 @@ def terminal(sheet: Sheet, width: int = 200, color: bool = False) -> str:
 
 
 def named(name: str, **changes) -> Sheet:
-    """A sheet with one cell, of which something is called that."""
+    """A sheet with one cell and this text in one place (title, cell, ...)."""
     given = {"title": "title", "corner": "corner", "columns": ("column",), "rows": (("row", (Cell("1"),)),)}
     places = {
         "title": {"title": name},
@@ -115,7 +115,7 @@ def test_bars_do_not_break_its_columns(name, text):
 
 
 def structure(text: str) -> list[list[str]]:
-    """The rows of a tabular; begins and ends must agree, and all rows have its columns."""
+    """The rows of a tabular; environments and braces must be balanced, and all rows have its number of columns."""
     open_environments: list[str] = []
     for what, name in re.findall(r"\\(begin|end)\{([a-z*]+)\}", text):
         if what == "begin":

@@ -80,44 +80,46 @@ def test_aliases_are_copies():
 
 
 def test_keys_given_twice_are_all_reported():
-    assert faults_of("a: 1\nb: {c: 1,\n  c: 2}\na: 2\n") == [
-        (3, "'c' is given twice, here and in line 2"),
-        (4, "'a' is given twice, here and in line 1"),
-    ]
+    (first, about_c), (second, about_a) = faults_of("a: 1\nb: {c: 1,\n  c: 2}\na: 2\n")
+    assert (first, second) == (3, 4)
+    assert "'c'" in about_c
+    assert "line 2" in about_c
+    assert "'a'" in about_a
+    assert "line 1" in about_a
 
 
 @pytest.mark.parametrize(
-    ("text", "line", "message"),
+    ("text", "line", "fact"),
     [
-        ("a:\n\tb: 1", 2, "a tab; indent with spaces"),
-        ("a: 1\nb: {src}.txt", 2, "text that begins with a brace needs quotes"),
-        ("a: b: c", 1, "mapping values are not allowed here"),
-        ("a: [1,\nb: 2", 2, "not valid YAML"),
-        ("a: 1\n---\nb: 2", 2, "a second document"),
-        ("a: 1\nb: \x07", 2, "U+0007 is not allowed"),
-        ("a: *nobody", 1, "undefined alias 'nobody'"),
-        ("? [a, b]\n: 1", 1, "a key must be a single word or number"),
-        ("a: !!int x", 1, "cannot read 'x' as int"),
+        ("a:\n\tb: 1", 2, "tab"),
+        ("a: 1\nb: {src}.txt", 2, "'{src}"),
+        ("a: b: c", 1, "mapping values"),  # PyYAML's message
+        ("a: [1,\nb: 2", 2, "YAML"),
+        ("a: 1\n---\nb: 2", 2, "document"),
+        ("a: 1\nb: \x07", 2, "U+0007"),
+        ("a: *nobody", 1, "alias 'nobody'"),  # PyYAML's message
+        ("? [a, b]\n: 1", 1, "key"),
+        ("a: !!int x", 1, "'x' as int"),
         ("a: " + "9" * 5000, 1, "as int"),
-        ('a: "\\ud800"', 1, "cannot read"),
-        ('a: "\\UFFFFFFFF"', 1, "an escape that is no character"),
-        ("a: !!python/object/apply:os.system [ls]", 1, "unknown tag"),
-        ("a: !mine x", 1, "unknown tag '!mine'"),
-        ("&a [*a]", 1, "an alias that contains itself"),
-        ("[\n" * 3000, 1, "nested too deeply"),
+        ('a: "\\ud800"', 1, "'\\ud800'"),
+        ('a: "\\UFFFFFFFF"', 1, "escape"),
+        ("a: !!python/object/apply:os.system [ls]", 1, "python/object/apply:os.system"),
+        ("a: !mine x", 1, "'!mine'"),
+        ("&a [*a]", 1, "alias"),
+        ("[\n" * 3000, 1, "nested"),
     ],
 )
-def test_errors_say_where_and_what(text, line, message):
+def test_errors_say_where_and_what(text, line, fact):
     ((where, what),) = faults_of(text)
     assert where == line
-    assert message in what
+    assert fact in what
 
 
 def test_aliases_cannot_fill_the_memory():
     text = "a0: &a0 [1, 1, 1, 1, 1, 1, 1, 1, 1, 1]\n"
     text += "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]\n" for n in range(1, 30))
     ((_, message),) = faults_of(text)
-    assert "more than 100,000 values" in message
+    assert "100,000" in message
 
 
 @example({"\x85": "a\u2028 \n"})

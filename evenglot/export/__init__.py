@@ -1,1 +1,1 @@
-"""Trained models in the formats of other programs: CTranslate2 and Hugging Face."""
+"""Export trained models to CTranslate2 and Hugging Face."""

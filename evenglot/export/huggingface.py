@@ -1,10 +1,11 @@
-"""A run's best model as a folder that Hugging Face's transformers loads without any code of ours.
+"""Export a run's best checkpoint to a folder that Hugging Face transformers loads without custom code.
 
-The model is an MBart, which has our shape: pre-norm, normed embeddings, a norm at the end of both stacks. What differs
-is made up for in the weights: our sinusoids stand in MBart's table of positions, and a bias in the output layer rules
-out padding. The tokenizer is Marian's, which has a SentencePiece model for each side and knows tags such as '>>por<<'.
+The model class is MBart, which has our architecture: pre-norm, normalised embeddings, a final norm in both stacks. The
+differences are resolved in the weights: MBart's learned position embeddings are set to our sinusoids, and a bias of the
+output layer excludes padding. The tokenizer is Marian's, which has one SentencePiece model per side and supports tags
+such as '>>por<<'.
 
-Config files are written here, and not by transformers, so that they are the same with every version of it.
+Config files are written here rather than by transformers, so that they do not depend on its version.
 """
 
 from __future__ import annotations
@@ -34,14 +35,14 @@ from evenglot.runs.checkpoint import fingerprint, load_model, write_tensors
 from evenglot.runs.run import Run
 from evenglot.symbols import EOS, PAD
 
-SAMPLE = 50  # sentences on which both are compared
-BATCH = 10  # of them at a time: logits of a large vocabulary take memory
-LONGEST = 200  # pieces of a translation in the comparison
-IDENTICAL = 0.99  # share of translations that must be the same
-TOLERANCE = 1e-4  # how far logits may be apart
-RULED_OUT = -1e4  # a bias no logit makes up for; minus infinity would be no number in half precision
+SAMPLE = 50  # number of sentences used to compare both models
+BATCH = 10  # sentences per batch: logits of a large vocabulary take much memory
+LONGEST = 200  # maximum number of subwords of a translation in the comparison
+IDENTICAL = 0.99  # required share of identical translations
+TOLERANCE = 1e-4  # largest difference of logits
+RULED_OUT = -1e4  # a bias that no logit offsets, and finite in half precision
 
-MARKER = "evenglot.json"  # the sign that a folder is ours to replace
+MARKER = "evenglot.json"  # marks a folder as an export, which may be replaced
 VOCABULARIES = {"source": ("source.spm", "vocab.json"), "target": ("target.spm", "target_vocab.json")}
 WRITTEN = {
     *("config.json", "generation_config.json", "model.safetensors", "tokenizer_config.json", "README.md", MARKER),
@@ -51,16 +52,16 @@ WRITTEN = {
 
 @dataclass(frozen=True)
 class Report:
-    """What came of an export. With no sentences, nothing was compared."""
+    """The result of an export. If `sentences` is 0, the models were not compared."""
 
     folder: Path
-    sentences: int  # of validation text that both models translated
-    identical: int  # translations that were the same, piece by piece
-    logit_difference: float  # the largest
+    sentences: int  # number of validation sentences that both models translated
+    identical: int  # number of identical translations
+    logit_difference: float  # the largest difference
 
     def __str__(self) -> str:
         if not self.sentences:
-            return f"{self.folder}: written; nothing was compared, as the run's store has no validation text any more"
+            return f"{self.folder}: written, but not compared with the original: no store with validation text"
         return (
             f"{self.folder}: {self.identical} of {self.sentences} greedy translations are identical; "
             f"logits differ by at most {self.logit_difference:.1e}"
@@ -68,9 +69,9 @@ class Report:
 
 
 def export(run: Run, folder: Path) -> Report:
-    """Write the best model of a run for Hugging Face, and compare both on validation sentences of the run's store.
+    """Export the best checkpoint of a run, and compare both models on validation sentences of the run's store.
 
-    ValueError, and nothing is written, if they differ, or if the folder has anything in it that no export wrote.
+    If they differ, or if the folder contains files that no export wrote, ValueError is raised and nothing is written.
     """
     transformers = _transformers()
     folder = Path(folder).resolve()
@@ -90,7 +91,7 @@ def export(run: Run, folder: Path) -> Report:
 
 
 def _transformers() -> Any:
-    """The package; it takes seconds to import, so only where it is needed."""
+    """The transformers package, imported only when needed because the import takes seconds."""
     try:
         return importlib.import_module("transformers")
     except ModuleNotFoundError as error:
@@ -100,19 +101,19 @@ def _transformers() -> Any:
 
 
 def _refuse_other_content(folder: Path) -> None:
-    """An older export is replaced, and an empty folder; nothing else."""
+    """Raise ValueError unless the folder is absent, empty or an earlier export."""
     if not folder.exists():
         return
     names = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
     if not folder.is_dir() or (names and MARKER not in names):
-        raise ValueError(f"{folder}: exists, and is no export; choose another folder with --out")
+        raise ValueError(f"{folder}: exists and is not an export; choose another folder with --out")
     if others := sorted(names - WRITTEN):
-        raise ValueError(f"{folder}: has files that no export wrote ({others[0]}, ...); choose another with --out")
+        raise ValueError(f"{folder}: contains files that no export wrote ({others[0]}, ...); choose another with --out")
 
 
 @contextmanager
 def _quiet(transformers: Any) -> Iterator[None]:
-    """Without the bars and good advice of transformers (to install sacremoses, which is not used)."""
+    """Silence progress bars and warnings of transformers, such as the advice to install sacremoses (not used here)."""
     logging = transformers.utils.logging
     verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
     logging.set_verbosity_error()
@@ -129,7 +130,7 @@ def _quiet(transformers: Any) -> Iterator[None]:
 
 # ------------------------------------------------------------------------------------------------------- the model
 
-POSITION_OFFSET = 2  # MBart's position 0 is row 2 of its table
+POSITION_OFFSET = 2  # MBart's position 0 is row 2 of its embedding table
 STACK_PARTS = {"embedding_norm": "layernorm_embedding", "final_norm": "layer_norm"}
 LAYER_PARTS = {
     "self_attention_norm": ["self_attn_layer_norm"],
@@ -175,28 +176,28 @@ def _model_config(shape: Shape) -> dict[str, Any]:
         "eos_token_id": EOS,
         "pad_token_id": PAD,
         "decoder_start_token_id": EOS,
-        "forced_eos_token_id": None,  # MBart's default is a piece of MBart's
+        "forced_eos_token_id": None,  # MBart's default is a token of its own vocabulary
         "dtype": "float32",
     }
 
 
 def _generation_config(shape: Shape) -> dict[str, Any]:
-    """To search as our own beam search does, by default."""
+    """Default generation settings, equal to those of our beam search."""
     return {
         "decoder_start_token_id": EOS,
         "eos_token_id": EOS,
         "pad_token_id": PAD,
         "num_beams": 5,
         "length_penalty": 1.0,
-        "early_stopping": True,  # the search is over when five hypotheses are finished
-        "max_length": shape.max_positions + 1,  # the </s> before the first piece counts
+        "early_stopping": True,  # stop when five hypotheses are finished
+        "max_length": shape.max_positions + 1,  # includes the </s> before the first subword
     }
 
 
 def mbart_weights(model: Transformer) -> dict[str, Tensor]:
-    """The weights of the MBart that computes what our model does, by their names there."""
+    """The weights of an equivalent MBart, by their MBart names."""
     shape = model.shape
-    rows = max(shape.source_pieces, shape.target_pieces)  # MBart has one number of pieces for both sides
+    rows = max(shape.source_pieces, shape.target_pieces)  # MBart has one vocabulary size for both sides
     bias = torch.zeros(1, rows)
     bias[:, PAD] = bias[:, shape.target_pieces :] = RULED_OUT
     positions = torch.cat([torch.zeros(POSITION_OFFSET, shape.dim), model.positions.cpu()])
@@ -211,7 +212,7 @@ def mbart_weights(model: Transformer) -> dict[str, Tensor]:
 
 
 def _embeddings(model: Transformer, rows: int) -> dict[str, Tensor]:
-    """With one embedding for all there is `shared` alone; otherwise it is not used, but has to be there."""
+    """Embedding weights: only `shared` if all are tied; otherwise `shared` is unused, but must be present."""
     target = _padded(model.target_embedding.weight, rows)
     if model.source_embedding is None:
         return {"model.shared.weight": target}
@@ -228,7 +229,7 @@ def _padded(embedding: Tensor, rows: int) -> Tensor:
 
 
 def _names_in_stack(ours: str) -> list[str]:
-    """The weights of MBart that lie, one above the other, in a weight of our encoder or decoder."""
+    """The names of the MBart weights that are stacked, in this order, in a weight of our encoder or decoder."""
     stack, rest = ours.split(".", 1)
     part, kind = rest.rsplit(".", 1)
     if part in STACK_PARTS:
@@ -247,13 +248,13 @@ def _write_tokenizer(run: Run, max_positions: int, folder: Path) -> None:
         write_json(folder / pieces_file, {pieces.id_to_piece(number): number for number in range(len(pieces))})
     about = {
         "tokenizer_class": "MarianTokenizer",
-        "separate_vocabs": True,  # also if they are the same: then nothing is decoded by the model of the source side
+        "separate_vocabs": True,  # also if they are equal, so that decoding always uses the target side's model
         "eos_token": "</s>",
         "unk_token": "<unk>",
         "pad_token": "<pad>",
         "model_max_length": max_positions,
-        "split_special_tokens": True,  # '</s>' in a text is text
-        "clean_up_tokenization_spaces": False,  # a space before a comma is the model's
+        "split_special_tokens": True,  # treat '</s>' in a text as text
+        "clean_up_tokenization_spaces": False,  # keep spaces before punctuation as the model generated them
     }
     write_json(folder / "tokenizer_config.json", about)
 
@@ -267,12 +268,12 @@ def _vocabulary(run: Run, side: str) -> sentencepiece.SentencePieceProcessor:
 
 @dataclass(frozen=True)
 class _Sentence:
-    tagged: str  # '>>por<< Olá', as a user of transformers writes it
-    ids: list[int]  # as our own model reads it
+    tagged: str  # '>>por<< Olá', the input for transformers
+    ids: list[int]  # the input of our own model
 
 
 def _validation_sentences(config: Config, run: Run, longest: int) -> list[_Sentence]:
-    """Some of each direction, if the store is still there."""
+    """Up to SAMPLE sentences from all directions; none if the store is missing."""
     pieces = _vocabulary(run, "source")
     sentences = (
         _Sentence(f"{name} {line}", [pieces.piece_to_id(name), *pieces.encode(line), EOS])
@@ -283,7 +284,7 @@ def _validation_sentences(config: Config, run: Run, longest: int) -> list[_Sente
 
 @dataclass(frozen=True, eq=False)
 class _Exported:
-    """What a user of transformers gets."""
+    """The exported folder, loaded with transformers."""
 
     tokenizer: Any
     model: Any
@@ -294,37 +295,37 @@ class _Exported:
         return cls(transformers.AutoTokenizer.from_pretrained(folder), model)
 
     def greedy(self, source: Tensor, mask: Tensor, longest: int) -> list[list[int]]:
-        """As ours: pieces without </s>."""
+        """Greedy translations in our format: ids without </s>."""
         found = self.model.generate(
             input_ids=source, attention_mask=mask, num_beams=1, do_sample=False, max_length=longest + 1
         )
-        lines = (line[1:] for line in found.tolist())  # the first is the </s> it starts with
+        lines = (line[1:] for line in found.tolist())  # the first id is the </s> that starts decoding
         return [line[: line.index(EOS)] if EOS in line else line for line in lines]
 
     def logits(self, source: Tensor, mask: Tensor, seen: Tensor) -> Tensor:
-        """Of all pieces after each of the pieces seen."""
+        """Logits after each prefix of `seen`."""
         logits: Tensor = self.model(input_ids=source, attention_mask=mask, decoder_input_ids=seen).logits
         return logits
 
 
 def _compare(exported: _Exported, model: Transformer, sentences: Sequence[_Sentence], folder: Path) -> Report:
-    """ValueError if the two are not one model."""
+    """Compare both models; ValueError if they differ."""
     for sentence in sentences:
         if exported.tokenizer(sentence.tagged)["input_ids"] != sentence.ids:
-            raise ValueError(f"{folder}: not written: its tokenizer reads {sentence.tagged!r} differently")
+            raise ValueError(f"{folder}: not written: the exported tokenizer encodes {sentence.tagged!r} differently")
     identical, difference = 0, 0.0
     for first in range(0, len(sentences), BATCH):
         same, apart = _compare_batch(exported, model, [sentence.ids for sentence in sentences[first : first + BATCH]])
         identical, difference = identical + same, max(difference, apart)
     report = Report(folder, len(sentences), identical, difference)
     if identical < IDENTICAL * len(sentences) or not difference <= TOLERANCE:
-        raise ValueError(f"not written, as the exported model is not the same: {report}")
+        raise ValueError(f"not written, because the exported model differs from the original: {report}")
     return report
 
 
 @torch.inference_mode()
 def _compare_batch(exported: _Exported, model: Transformer, sources: list[list[int]]) -> tuple[int, float]:
-    """How many greedy translations are identical, and by how much logits differ along ours."""
+    """The number of identical greedy translations, and the largest difference of logits along ours."""
     lengths = torch.tensor([len(ids) for ids in sources])
     source = _rectangle(sources)
     mask = (source != PAD).long()
@@ -334,7 +335,7 @@ def _compare_batch(exported: _Exported, model: Transformer, sources: list[list[i
     seen = _rectangle([[EOS, *pieces][:longest] for pieces in ours])
     expected = model.decode(seen, model.encode(source, lengths)) @ model.output_embedding.T
     apart = (exported.logits(source, mask, seen)[:, :, : expected.size(2)] - expected).abs()
-    apart[:, :, PAD] = 0  # ruled out there by its bias, and in our search
+    apart[:, :, PAD] = 0  # excluded by the bias there, and by our search
     same = sum(left == right for left, right in zip(ours, theirs, strict=True))
     return same, float(apart[seen != PAD].max())
 
@@ -345,8 +346,8 @@ def _rectangle(sentences: Sequence[Sequence[int]]) -> Tensor:
 
 def _check_sentence(report: Report) -> str:
     if not report.sentences:
-        return "This folder was not compared with the model it was made of: there was no validation text."
+        return "This export was not compared with the original model: there was no validation text."
     return (
-        f"Compared with the model it was made of, on {report.sentences} validation sentences: {report.identical} "
-        f"greedy translations are identical, and logits differ by at most {report.logit_difference:.1e}."
+        f"Comparison with the original model on {report.sentences} validation sentences: {report.identical} greedy "
+        f"translations are identical, and logits differ by at most {report.logit_difference:.1e}."
     )

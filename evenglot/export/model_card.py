@@ -1,4 +1,4 @@
-"""What a person should know of an exported model: directions, data, strategy, scores, and how to use it."""
+"""The model card of an exported model: usage, directions, data, strategy and scores."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ One translation model for {count}, trained with evenglot.
     batch = tokenizer(["{tag} ..."], return_tensors="pt", padding=True, truncation=True)
     print(tokenizer.batch_decode(model.generate(**batch), skip_special_tokens=True))
 
-Every sentence begins with a tag that names its {side} language: {tags}. Text in which there is nothing is better not
-translated. A sentence has up to {positions} pieces.
+Every sentence must begin with the tag of its {side} language: {tags}. The maximum length is {positions} subwords. Do
+not translate empty lines.
 
 ## Training
 
 {training}
 
-Strategy of balancing: {strategy}. Made with {versions}.
+Balancing strategy: {strategy}. Exported with {versions}.
 
 ## Scores
 
@@ -54,7 +54,7 @@ Strategy of balancing: {strategy}. Made with {versions}.
 
 
 def model_card(run: Run, config: Config, check: str) -> str:
-    """README.md of an exported folder, as the Hugging Face Hub shows it; `check` says how it was compared."""
+    """README.md of an exported folder, in the format of the Hugging Face Hub; `check`: the result of the comparison."""
     directions = config.data.directions
     tags = list(dict.fromkeys(tag(direction, tag_kind(directions)) for direction in directions))
     packages = ("torch", "transformers", "sentencepiece")
@@ -76,7 +76,7 @@ def model_card(run: Run, config: Config, check: str) -> str:
 
 
 def _front_matter(directions: Sequence[Direction]) -> str:
-    """For the Hub, which wants languages without script or country: 'zh', not 'zh_Hans'."""
+    """YAML metadata for the Hub, which expects languages without script or country: 'zh', not 'zh_Hans'."""
     codes = chain(*((direction.src, direction.tgt) for direction in directions))
     about = {
         "language": sorted({code.split("_")[0].lower() for code in codes}),
@@ -88,7 +88,7 @@ def _front_matter(directions: Sequence[Direction]) -> str:
 
 
 def _training_table(run: Run, directions: Sequence[Direction]) -> str:
-    """Sizes are those in the log, of when the run began; the store may have changed since."""
+    """Tags and corpus sizes. Sizes come from the event log, because the store may have changed since the run began."""
     events = read_log(run.log_file) if run.log_file.exists() else []
     sizes: dict[str, int] = {}
     for event in of_kind(events, ConfigEvent):
@@ -105,31 +105,31 @@ def _number(pairs: int | None) -> str:
 
 
 def _strategy(config: Config) -> str:
-    """With its options; of files the name alone, as folders are nobody's business."""
+    """The strategy and its options; paths are reduced to file names to keep local folders private."""
     options = {
         key: Path(value).name if isinstance(value, str) else value for key, value in config.balance.options.items()
     }
-    told = ", ".join(f"{key} {value}" for key, value in options.items() if value is not None)
-    return f"`{config.balance.strategy}`" + (f" ({told})" if told else "")
+    listed = ", ".join(f"{key} {value}" for key, value in options.items() if value is not None)
+    return f"`{config.balance.strategy}`" + (f" ({listed})" if listed else "")
 
 
 def _score_table(run: Run) -> str:
     file = run.folder / "scores.json"
     if not file.exists():
-        return "None yet: `evenglot score` computes them."
+        return "Not available. Run `evenglot score` before the export to include them."
     try:
         scores = json.loads(file.read_text(encoding="utf-8"))
         metrics = scored_by(scores["macro"])
         rows = [[name, *_cells(row, metrics), str(row["lines"])] for name, row in scores["directions"].items()]
         rows.append(["mean", *_cells(scores["macro"], metrics), ""])
         worst, signature = scores["worst"], scores["signature"]
-        told = [f"{each.label}: `{signature[each.key]}`" for each in metrics if each.from_text]
-        told.append(f"Worst: {worst['direction']}")
+        notes = [f"{each.label} signature: `{signature[each.key]}`" for each in metrics if each.from_text]
+        notes.append(f"Lowest: {worst['direction']}")
         title = f"On the split `{scores['split']}`:"
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise ValueError(f"{file}: not as `evenglot score` writes it; run that again, or remove the file") from error
+        raise ValueError(f"{file}: damaged; run `evenglot score` again, or delete the file") from error
     table = _table(["direction", *(each.label for each in metrics), "sentences"], rows)
-    return "\n\n".join([title, table, ". ".join(told) + "."])
+    return "\n\n".join([title, table, ". ".join(notes) + "."])
 
 
 def _cells(row: Mapping[str, float], metrics: Sequence[Metric]) -> list[str]:

@@ -1,4 +1,4 @@
-"""Real sentences on which an exported model is compared with the one it was made of."""
+"""Sentences used to compare an exported model with the original."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from evenglot.directions import Direction, parse, tag, tag_kind
 
 
 def tagged_sentences(config: Config, otherwise: Mapping[str, Sequence[str]] | None = None) -> Iterator[tuple[str, str]]:
-    """Tags and validation sentences of a run's store, one of each direction after the other.
+    """(tag, validation sentence) from the run's store, alternating between directions.
 
-    `otherwise`: sentences by the name of their direction, for a run whose store is gone or has none.
+    `otherwise`: sentences by direction name, used if the store is missing or has no validation sets.
     """
     texts = _validation_text(config) or {parse(name): lines for name, lines in (otherwise or {}).items()}
     kind = tag_kind(config.data.directions)
@@ -26,7 +26,7 @@ def tagged_sentences(config: Config, otherwise: Mapping[str, Sequence[str]] | No
 
 
 def _validation_text(config: Config) -> dict[Direction, Sequence[str]]:
-    """The text, not the ids: the store may have got another vocabulary since the run began."""
+    """Validation text by direction; text, not ids, because the store's vocabulary may have changed since the run."""
     try:
         store = open_store(Path(config.store.folder), verify=False)
     except DamagedError:

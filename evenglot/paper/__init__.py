@@ -1,1 +1,1 @@
-"""The paper's corpora: from public downloads into our layout."""
+"""The paper's corpora: convert public downloads to our file layout."""

@@ -1,7 +1,7 @@
-"""Recipes: public corpora, as they are downloaded, into our layout (layout.py); and the corpus of the demo.
+"""Recipes that convert downloaded public corpora to our layout (layout.py), and the demo corpus.
 
-Nothing is fetched here: who wants the talks or the news downloads them, and so knows under which terms. The
-configurations in `evenglot/recipes` take over from there; filters that need a vocabulary are theirs.
+Nothing is downloaded here: users fetch the corpora themselves and accept their terms. The configurations in
+`evenglot/recipes` train on the result; filters that need a vocabulary are set there.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ RECIPES: Mapping[str, Callable[..., Manifest]] = {
 
 
 def recipe_config(name: str) -> Path:
-    """The configuration that goes with a recipe, or with the demo (`tiny-webui`): to be copied and changed."""
+    """The example configuration of a recipe, or of the demo (`tiny-webui`), to copy and edit."""
     return _packaged("recipes", f"{name}.yaml")
 
 
 def demo_corpus() -> Path:
-    """The corpus of the demo, in our layout: five languages of software messages (data/tiny_webui/README.md)."""
+    """The demo corpus in our layout: software messages in five languages (data/tiny_webui/README.md)."""
     return _packaged("data", "tiny_webui")
 
 

@@ -1,4 +1,4 @@
-"""The SGML in which WMT published its test sets until 2020. It is not quite XML, so it is read by pattern.
+"""The SGML format of WMT test sets until 2020. It is not valid XML, so it is parsed with regular expressions.
 
 <refset setid="newstest2014" srclang="any" trglang="en">
 <doc sysid="ref" docid="gazette.7" genre="news" origlang="en">
@@ -16,25 +16,25 @@ from evenglot.corpus.read import CorpusError, Pair, read_lines
 
 TAG = re.compile(r"<doc\b(?P<doc>[^>]*)>|<seg\b(?P<seg>[^>]*)>(?P<text>.*?)</seg\s*>", re.IGNORECASE | re.DOTALL)
 OPENING = re.compile(r"<seg\b", re.IGNORECASE)
-ENTITY = re.compile(r"&#?\w+;")  # with its semicolon: 'R&D' and '?a=1&copy=2' are what they are
+ENTITY = re.compile(r"&#?\w+;")  # the semicolon is required, so 'R&D' and '?a=1&copy=2' stay
 LINE_BREAK = re.compile(r"\s*[\n\r\t]\s*")
 
 Segments = dict[tuple[str, str], str]  # text by document and segment
 
 
 def aligned(source: Path, target: Path) -> Iterator[Pair]:
-    """Sentence pairs in the order of the source; a segment that only one of the files has is an error."""
+    """Sentence pairs in source order; CorpusError if one file lacks a segment of the other."""
     sources, targets = read_segments(source), read_segments(target)
     for has, path, lacks, other in ((sources, source, targets, target), (targets, target, sources, source)):
         for document, segment in has:
             if (document, segment) not in lacks:
                 place = f"segment {segment} of document {document!r}"
-                raise CorpusError(f"{other}: has no {place}, but {path} has; take both from the same release")
+                raise CorpusError(f"{other}: no {place}, which is in {path}; use files of the same release")
     yield from ((text, targets[key]) for key, text in sources.items())
 
 
 def read_segments(path: Path) -> Segments:
-    """The segments of a file, in their order."""
+    """The segments of a file, in file order."""
     content = b"\n".join(read_lines(path))
     try:
         text = content.decode("utf-8")
@@ -50,15 +50,15 @@ def read_segments(path: Path) -> Segments:
         key = (document, _attribute(tag["seg"], "id"))
         if key in segments:
             line = text.count("\n", 0, tag.start()) + 1
-            raise CorpusError(f"{path}:{line}: segment {key[1]} of document {document!r} again; keep one reference")
+            raise CorpusError(f"{path}:{line}: segment {key[1]} of document {document!r} repeated; keep one reference")
         segments[key] = plain(tag["text"])
     if (begun := len(OPENING.findall(text))) != len(segments) or not segments:
-        raise CorpusError(f"{path}: {begun} segments begin and {len(segments)} end; is the file cut off?")
+        raise CorpusError(f"{path}: {begun} opening and {len(segments)} closing <seg> tags; is the file truncated?")
     return segments
 
 
 def plain(text: str) -> str:
-    """Text without entities, in one line."""
+    """Text in one line, with entities replaced by characters."""
     if "&" in text:
         text = ENTITY.sub(lambda entity: html.unescape(entity[0]), text)
     return LINE_BREAK.sub(" ", text.strip())

@@ -1,7 +1,7 @@
-"""TED talks in 58 languages (Qi et al. 2018), from the published archive into our layout.
+"""Convert the archive of TED talks in 58 languages (Qi et al. 2018) to our layout.
 
-`all_talks_train.tsv`, `..._dev.tsv` and `..._test.tsv` have a row for each English sentence and a column for each
-language; `__NULL__` stands where a talk was not translated.
+`all_talks_train.tsv`, `..._dev.tsv` and `..._test.tsv` have one row per English sentence and one column per language;
+`__NULL__` marks a missing translation.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from evenglot.paper.sgm import plain
 
 @dataclass(frozen=True)
 class Talks:
-    """A language of the TED corpus: its column in the files, and how many training pairs the paper counts."""
+    """A language of the TED corpus: its column in the files, and its number of training pairs in the paper."""
 
     column: str
     pairs: int | None = None
@@ -35,7 +35,7 @@ RELATED: Mapping[str, Talks] = {
     "slk": Talks("sk", 61_470),
     "tur": Talks("tr", 182_470),
     "rus": Talks("ru", 208_458),
-    "por": Talks("pt-br", 184_755),  # not `pt`, European Portuguese, which has 51,785
+    "por": Talks("pt-br", 184_755),  # not `pt` (European Portuguese), which has 51,785 pairs
     "ces": Talks("cs", 103_093),
 }
 DIVERSE: Mapping[str, Talks] = {
@@ -54,14 +54,14 @@ TED = {
     "from": "TED talks in 58 languages (Qi et al. 2018), https://github.com/neulab/word-embeddings-for-nmt",
 }
 TED_FILES = {"all_talks_train.tsv": "train", "all_talks_dev.tsv": "valid", "all_talks_test.tsv": "test"}
-MISSING = re.compile("__NULL__|_ _ NULL _ _")  # inside a sentence, too: then a part of it was not translated
+MISSING = re.compile("__NULL__|_ _ NULL _ _")  # inside a sentence it means that a part was not translated
 
 
 def ted(download: Path, out: Path, languages: Mapping[str, Talks] = RELATED, *, overwrite: bool = False) -> Manifest:
-    """The talks in these languages. `download`: ted_talks.tar.gz as it is, or a folder with its three files.
+    """Write the talks in these languages. `download` is ted_talks.tar.gz, or a folder with its three files.
 
-    As in the paper, a pair is kept if both of its sides exist, and nothing else is filtered. Entities (`&quot;`) become
-    characters; the words of this release are set apart from punctuation (tokenised), and stay so.
+    As in the paper, a pair is kept if both sides exist; there are no other filters. Entities (`&quot;`) are replaced by
+    characters. This release is tokenised (punctuation is separated by spaces) and is not detokenised.
     """
     with create(out, TED, overwrite) as layout:
         if download.is_dir():
@@ -84,11 +84,11 @@ def _find(folder: Path, name: str) -> Path:
     for suffix in ("", ".gz", ".zst"):
         if (path := folder / f"{name}{suffix}").is_file():
             return path
-    raise CorpusError(f"{folder}: no {name} in it; unpack ted_talks.tar.gz there, or give the archive itself")
+    raise CorpusError(f"{folder}: no {name}; unpack ted_talks.tar.gz there, or pass the archive itself")
 
 
 def _members(archive: Path) -> Iterator[tuple[str, Path, Iterator[bytes]]]:
-    """Split, name and lines of the three files. Nothing is unpacked, wherever the archive says that it belongs."""
+    """Split, name and lines of the three files, read from the archive without unpacking it."""
     seen = set()
     with _explained(archive), tarfile.open(archive, "r|*") as tar:
         for member in tar:
@@ -96,19 +96,19 @@ def _members(archive: Path) -> Iterator[tuple[str, Path, Iterator[bytes]]]:
             if name not in TED_FILES or not member.isfile():
                 continue
             if name in seen:
-                raise CorpusError(f"{archive}: {name} is in it twice; unpack it and give the folder with the right one")
+                raise CorpusError(f"{archive}: contains {name} twice; unpack it and pass the folder with the right one")
             seen.add(name)
             content = tar.extractfile(member)
-            assert content is not None  # only links and folders have none
+            assert content is not None  # None only for links and folders
             yield TED_FILES[name], archive / name, _lines(content, archive)
     for name in TED_FILES:
         if name not in seen:
-            raise CorpusError(f"{archive}: no {name} in it; is this ted_talks.tar.gz?")
+            raise CorpusError(f"{archive}: no {name}; is this ted_talks.tar.gz?")
 
 
 def _lines(content: IO[bytes], archive: Path) -> Iterator[bytes]:
     with _explained(archive):
-        for line in content:  # bytes end at "\n" only, as in read.py
+        for line in content:  # lines of bytes end at "\n" only, as in read.py
             yield line.removesuffix(b"\n")
 
 
@@ -117,13 +117,13 @@ def _explained(archive: Path) -> Iterator[None]:
     try:
         yield
     except (tarfile.TarError, OSError, EOFError, zlib.error) as error:
-        raise CorpusError(f"{archive}: cannot be read as an archive ({error}); fetch it again") from error
+        raise CorpusError(f"{archive}: cannot be read as an archive ({error}); download it again") from error
 
 
 def _write_talks(
     layout: Layout, split: str, path: Path, lines: Iterator[bytes], languages: Mapping[str, Talks]
 ) -> None:
-    """One file of talks, all languages in one go. Quotation marks mean nothing: cells end at tabs and nowhere else."""
+    """Write all languages of one file of talks. The TSV has no quoting: cells are separated by tabs only."""
     header = [name.strip() for name in next(lines, b"").decode("utf-8-sig", "replace").split("\t")]
     column = {language: talks.column for language, talks in languages.items()} | {ENGLISH: ENGLISH}
     for name in column.values():
@@ -136,11 +136,11 @@ def _write_talks(
             try:
                 cells = line.decode("utf-8").split("\t")
             except UnicodeDecodeError as error:
-                raise CorpusError(f"{path}:{number}: not UTF-8; fetch the file again") from error
+                raise CorpusError(f"{path}:{number}: not UTF-8; download the file again") from error
             if len(cells) != len(header):
                 raise CorpusError(
                     f"{path}:{number}: {len(cells)} columns, but {len(header)} in the header; "
-                    "fetch the file again (programs that take quotation marks for quoting damage it)"
+                    "download the file again (programs that interpret quotation marks as quoting damage it)"
                 )
             target = _sentence(cells[position[ENGLISH]])
             for language, writer in writers.items():

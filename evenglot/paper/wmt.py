@@ -1,6 +1,6 @@
-"""News of the WMT translation tasks, from the published files into our layout.
+"""Convert the published files of the WMT news translation tasks to our layout.
 
-Training text comes as two plain files or as a TSV, validation and test sets as SGML (sgm.py) or as either of these.
+Training text is two plain files or a TSV; validation and test sets can also be SGML (sgm.py).
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ Item = TypeVar("Item")
 
 @dataclass(frozen=True)
 class Cleaning:
-    """What is done to the training pairs of a language, in this order; empty ones and those not UTF-8 always go."""
+    """Cleaning steps for training pairs of a language, in this order; empty and non-UTF-8 pairs are always removed."""
 
-    normalise: bool = False  # punctuation, and characters that cannot be printed
+    normalise: bool = False  # punctuation and non-printable characters
     deduplicate: bool = False
-    sample: int | None = None  # at most so many pairs, chosen at random
+    sample: int | None = None  # maximum number of pairs, sampled at random
 
 
-# The paper's. Its filters by pieces (2 to 250, ratio 1.5) need a vocabulary: they are in recipes/wmt.yaml.
+# The paper's settings. Its subword filters (2 to 250, ratio 1.5) need a vocabulary: they are in recipes/wmt.yaml.
 WMT4: Mapping[str, Cleaning] = {
     "deu": Cleaning(sample=2_500_000),
     "fra": Cleaning(normalise=True, deduplicate=True, sample=1_800_000),
@@ -51,7 +51,7 @@ WMT = {
 }
 
 Side = Path | TextFile
-Source = Path | tuple[Side, Side]  # a TSV with the language and English in its first two columns; or a file for each
+Source = Path | tuple[Side, Side]  # a TSV with the language and English in columns 1 and 2, or one file per side
 Sides = tuple[TextFile, TextFile]
 
 
@@ -63,13 +63,13 @@ def wmt(
     seed: int = 1,
     overwrite: bool = False,
 ) -> Manifest:
-    """The news in the languages of `inputs`, which lists the files of each split, the language's side first:
+    """Write the corpora of `inputs`, which lists the files of each language and split, the language's side first:
 
         {"tur": {"train": [(Path("setimes.tr.gz"), Path("setimes.en.gz")), Path("more.tr-en.tsv")],
                  "test": (Path("newstest2018-tren-src.tr.sgm"), Path("newstest2018-tren-ref.en.sgm"))}}
 
-    Plain text, TSV or SGML, and .gz or .zst of these; `TextFile(path, 1)` is the second column of a TSV. Training text
-    is read twice, so that it need not fit into memory. Validation and test sets are kept whole.
+    Files are plain text, TSV or SGML, optionally .gz or .zst; `TextFile(path, 1)` is the second column of a TSV.
+    Training text is read twice, so it need not fit into memory. Validation and test sets are not cleaned.
     """
     _check_names(inputs, cleaning)
     with create(out, WMT, overwrite) as layout:
@@ -92,32 +92,32 @@ def wmt(
 def _check_names(inputs: Mapping[str, Mapping[str, Any]], cleaning: Mapping[str, Cleaning]) -> None:
     for language, splits in inputs.items():
         if language not in cleaning:
-            raise CorpusError(f"{language!r}: no such language in this recipe; it has {', '.join(cleaning)}")
+            raise CorpusError(f"{language!r}: not a language of this recipe; expected {', '.join(cleaning)}")
         for split in splits:
             if split not in SPLITS:
-                raise CorpusError(f"{language}: {split!r} is not a split; expected {', '.join(SPLITS)}")
+                raise CorpusError(f"{language}: unknown split {split!r}; expected {', '.join(SPLITS)}")
 
 
 def _sides(source: Source) -> Sides:
-    """The files of both sides, if they look like something that can be read."""
+    """The files of both sides; CorpusError if their names have unsupported extensions."""
     if isinstance(source, tuple):
         left, right = (side if isinstance(side, TextFile) else TextFile(side) for side in source)
     elif is_tsv(source.name):
         left, right = TextFile(source, 0), TextFile(source, 1)
     else:
-        raise CorpusError(f"{source}: one file for both sides must be a .tsv; otherwise give two")
+        raise CorpusError(f"{source}: a single file for both sides must be a .tsv; otherwise give two files")
     for side in (left, right):
         if side.path.name.endswith(UNREADABLE):
             raise CorpusError(
-                f"{side.path}: unpack it first; expected plain text, .tsv or .sgm, or .gz or .zst of these"
+                f"{side.path}: unpack it first; expected plain text, .tsv or .sgm, optionally with .gz or .zst"
             )
         if is_tsv(side.path.name) and side.column is None:
-            raise CorpusError(f"{side.path}: a .tsv has both sides; give it alone, not as one of two files")
+            raise CorpusError(f"{side.path}: a .tsv holds both sides; give it alone, not as one of two files")
     return left, right
 
 
 def _pairs(sides: Sides) -> Iterator[Pair | None]:
-    """The pairs of two files of any kind; None where a line is not UTF-8."""
+    """The pairs of two files of any supported format; None where a line is not UTF-8."""
     left, right = sides
     if any(".sgm" in side.path.suffixes for side in sides):
         return aligned(left.path, right.path)
@@ -125,19 +125,19 @@ def _pairs(sides: Sides) -> Iterator[Pair | None]:
 
 
 def _training(sides: list[Sides], normalised: bool) -> Iterator[Pair | None]:
-    """The training pairs of all files, normalised if so wished."""
+    """The training pairs of all files, optionally normalised."""
     for pair in chain.from_iterable(map(_pairs, sides)):
         yield (normalise(pair[0]), normalise(pair[1])) if pair and normalised else pair
 
 
 def _held_out(sides: list[Sides]) -> Iterator[Pair]:
-    """The pairs of all validation or test files; a line that is not UTF-8 is an error."""
+    """The pairs of all validation or test files; CorpusError at a line that is not UTF-8."""
     for left, right in sides:
         yield from reject_invalid(_pairs((left, right)), left, right, "convert the file")
 
 
 def _write_training(writer: PairWriter, read: Callable[[], Iterator[Pair | None]], rules: Cleaning, seed: str) -> None:
-    """Read once to decide, keeping one or nine bytes a pair, and once more to write."""
+    """Read once to select pairs, using one byte of memory per pair (nine to deduplicate), and again to write them."""
     good, keys = bytearray(), array("Q")
     for pair in read():
         fault = "invalid_utf8" if pair is None else "" if all(pair) else "empty"
@@ -160,8 +160,8 @@ def _write_training(writer: PairWriter, read: Callable[[], Iterator[Pair | None]
 
 
 def sample(items: Iterable[Item], total: int, size: int, seed: str) -> Iterator[Item]:
-    """`size` of `total` items in their order, every choice equally likely (Knuth's algorithm S)."""
-    generator = random.Random(seed)  # unlike NumPy's, the same numbers in every version
+    """A uniform random sample of `size` of `total` items, in their order (Knuth's algorithm S)."""
+    generator = random.Random(seed)  # unlike NumPy's generators, stable across versions
     for item in items:
         if generator.random() * total < size:
             size -= 1
@@ -170,15 +170,18 @@ def sample(items: Iterable[Item], total: int, size: int, seed: str) -> Iterator[
 
 
 QUOTES = re.compile(r"«\s?|\s?»|[“”„]")
-PSEUDO_SPACE = re.compile("[\u00a0\u202f](?=[;:!?%])")  # French sets some punctuation apart
+PSEUDO_SPACE = re.compile("[\u00a0\u202f](?=[;:!?%])")  # French puts a no-break space before some punctuation
 PUNCTUATION = str.maketrans(
     {**dict.fromkeys("‘’‚´`", "'"), "–": "-", "—": " - ", "…": "...", "\u00a0": " ", "\u202f": " "}
 )
 
 
 def normalise(text: str) -> str:
-    """Punctuation as on a keyboard, and nothing that cannot be printed: the gist of two scripts of Moses, not all."""
-    if text.isascii() and text.isprintable():  # most English is, and this takes half of the time
+    """Replace typographic punctuation by ASCII and non-printable characters by spaces.
+
+    This covers the main rules of the two Moses scripts for this purpose, not all of them.
+    """
+    if text.isascii() and text.isprintable():  # fast path for most English text
         return text.replace("`", "'")
     text = PSEUDO_SPACE.sub("", QUOTES.sub('"', text)).translate(PUNCTUATION)
     if not text.isprintable():

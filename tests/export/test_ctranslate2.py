@@ -1,4 +1,4 @@
-"""CTranslate2 says what torch says: random models, trained ones, and a folder that needs nothing of ours."""
+"""CTranslate2 and torch agree, for random and trained models, and an export is usable without evenglot."""
 
 import copy
 import dataclasses
@@ -47,7 +47,7 @@ FILES = {
 
 @pytest.fixture(autouse=True, scope="module")
 def one_thread():
-    """For models as small as these, more only wait for each other."""
+    """With models this small, more threads are slower."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
@@ -89,7 +89,7 @@ def vocabularies(run):
 
 
 def without_store(run, folder):
-    """A copy of the run in a place from which its store cannot be seen."""
+    """A copy of the run whose configuration names a store that does not exist."""
     shutil.copytree(run.folder, folder)
     lines = Run(folder).config_file.read_text().replace(run.config().store.folder, str(folder / "nowhere"))
     Run(folder).config_file.write_text(lines)
@@ -101,18 +101,18 @@ def without_store(run, folder):
 
 @pytest.fixture(scope="session", params=["separate", "joint"])
 def random_model(request, tmp_path_factory):
-    """A model with random weights, and the engine made of it."""
+    """A model with random weights, and the engine converted from it."""
     shared = request.param == "joint"
     source, target = exact_vocabulary(90), exact_vocabulary(90 if shared else 60)
     pieces = {"source_pieces": 90, "target_pieces": 90 if shared else 60, "share_embeddings": shared}
     model = small_model(seed=7, **pieces)
     with torch.no_grad():
-        model.target_embedding.weight[EOS] *= 3  # so that some translations end, and some are cut
+        model.target_embedding.weight[EOS] *= 3  # so that some translations end and some are cut
     return model, engine_of(model, source, target, tmp_path_factory.mktemp("random"))
 
 
 def exact_vocabulary(size):
-    """Of exactly so many subwords, whatever the version of SentencePiece: random weights depend on the size alone."""
+    """A vocabulary of exactly this size with any version of SentencePiece, because random weights depend on it."""
     lines = [f"{word} {word.translate(cipher('aa'))}" for word in WORDS]
     made = train_vocabulary(lines, size=size, tags=[], model="bpe")  # unigram could learn fewer
     vocabulary = sentencepiece.SentencePieceProcessor(model_proto=made)
@@ -189,20 +189,20 @@ def test_nothing_in_nothing_out(random_model):
 
 
 @pytest.mark.parametrize(
-    ("length", "limits", "message"),
+    ("length", "limits", "fact"),
     [
-        (65, [9], "source: 65 pieces are more than the model's 64 positions"),
-        (5, [0], "max_length: expected at least 1, got 0"),
-        (5, [9, 9], "max_length: expected one for each of 1 sentences, got 2"),
+        (65, [9], r"^source: .*\b65\b.*\b64\b"),
+        (5, [0], r"^max_length: .*\b1\b.*\b0\b"),
+        (5, [9, 9], r"^max_length: .*\b1\b.*\b2\b"),
     ],
 )
-def test_the_engine_refuses_what_it_cannot_do(random_model, length, limits, message):
-    with pytest.raises(ValueError, match=message):
+def test_the_engine_refuses_what_it_cannot_do(random_model, length, limits, fact):
+    with pytest.raises(ValueError, match=fact):
         random_model[1].translate([[3] * length], beam=5, length_penalty=1.0, max_length=limits, n_best=1)
 
 
 def test_the_engine_wants_an_export(tmp_path):
-    with pytest.raises(ValueError, match="not an export for CTranslate2"):
+    with pytest.raises(ValueError, match=f"^{tmp_path}: .*evenglot.json"):
         CTranslate2Engine(tmp_path)
 
 
@@ -227,16 +227,16 @@ def test_weights_that_are_shared_are_stored_once(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("pieces", "message"),
+    ("pieces", "fact"),
     [
-        (["</s>", "<unk>", "<pad>"], "target pieces: the model has 4, the vocabulary 3"),
-        (["</s>", "<unk>", "<pad>", "<unk>"], "target pieces: some are there twice"),
-        (["<unk>", "</s>", "<pad>", "a"], "target pieces: expected </s> to be number 0, found '<unk>'"),
+        (["</s>", "<unk>", "<pad>"], r"\b3\b.*\b4\b"),
+        (["</s>", "<unk>", "<pad>", "<unk>"], "duplicate"),
+        (["<unk>", "</s>", "<pad>", "a"], r"</s>.*\b0\b.*'<unk>'"),
     ],
 )
-def test_pieces_that_are_not_those_of_the_model_are_refused(tmp_path, pieces, message):
+def test_pieces_that_are_not_those_of_the_model_are_refused(tmp_path, pieces, fact):
     model = small_model(source_pieces=4, target_pieces=4)
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(ValueError, match=f"^target vocabulary: .*{fact}"):
         convert(model, ["</s>", "<unk>", "<pad>", "a"], pieces, tmp_path)
     assert not list(tmp_path.iterdir())
 
@@ -252,7 +252,7 @@ def test_an_export_is_complete_and_compared_with_torch(to_english, tmp_path):
     assert {path.name for path in (tmp_path / "model").iterdir()} == FILES
     assert [path.name for path in tmp_path.iterdir()] == ["model"]
     readme = (tmp_path / "model" / "README.md").read_text()
-    for fact in ("aa-en, bb-en, cc-en", "its source language", "`>>aa<<`, `>>bb<<`, `>>cc<<`", "50 sentences", "run"):
+    for fact in ("aa-en, bb-en, cc-en", "source language", "`>>aa<<`, `>>bb<<`, `>>cc<<`", "50 sentences", "`run`"):
         assert fact in readme
 
 
@@ -260,10 +260,10 @@ def test_the_other_way_with_one_vocabulary(from_english, tmp_path):
     report = export(from_english, tmp_path / "model")
     assert report.identical + report.ties == report.compared == 50
     assert (tmp_path / "model" / "shared_vocabulary.json").exists()
-    assert "its target language" in (tmp_path / "model" / "README.md").read_text()
+    assert "target language" in (tmp_path / "model" / "README.md").read_text()
 
 
-# torch and evenglot are there in the tests' Python, but whoever uses an export need not have them
+# The script must work without torch and evenglot, which are installed in the tests' Python.
 ONLY_CTRANSLATE2 = """
 import runpy, sys
 for name in ("torch", "transformers", "evenglot"):
@@ -302,14 +302,14 @@ def test_the_script_translates_as_torch_does_without_us(way, request, tmp_path):
 
 
 def test_the_run_learnt_to_translate(to_english):
-    """Otherwise equal translations would mean little."""
+    """Otherwise the comparisons of translations would be weak tests."""
     folder = to_english.folder.parent
     sentences, english = ((folder / f"test.aa-en.{lang}").read_text().splitlines() for lang in ("aa", "en"))
     assert sacrebleu.corpus_chrf(translations(to_english, "aa", sentences), [english]).score > 60
 
 
 def test_text_that_looks_like_a_tag_is_text(exported, tmp_path):
-    """Only a vocabulary that knows none of its letters would keep it in one piece."""
+    """With a vocabulary that has none of its letters, the tag is one unknown token."""
     shutil.copytree(exported, tmp_path / "model")
     vocabulary = train_vocabulary(["αβγ δε", "εδ γβα", "αδ βε γ"], size=20, tags=[">>aa<<", ">>bb<<", ">>cc<<"])
     (tmp_path / "model" / "source.model").write_bytes(vocabulary)
@@ -321,7 +321,7 @@ def test_the_script_asks_for_a_language_it_knows(exported):
     for languages in ([], ["fr"]):
         done = run_script(exported, *languages)
         assert done.returncode == 1
-        assert "Which source language? One of aa, bb, cc" in done.stderr.decode()
+        assert "aa, bb, cc" in done.stderr.decode()
 
 
 @pytest.mark.parametrize("quantization", ["int8", "int16", "float16", "bfloat16"])
@@ -331,8 +331,8 @@ def test_fewer_bits_are_reported_not_refused(to_english, exported, tmp_path, qua
     assert 25 < report.identical + report.ties <= 50
     assert 0 < report.largest_score_difference < 1
     sizes = [(folder / "model.bin").stat().st_size for folder in (tmp_path / "model", exported)]
-    assert sizes[0] < 0.75 * sizes[1]  # positions and names of weights stay as they are
-    assert f"weights in {quantization}" in (tmp_path / "model" / "README.md").read_text()
+    assert sizes[0] < 0.75 * sizes[1]  # positions and names of weights are not quantized
+    assert quantization in (tmp_path / "model" / "README.md").read_text()
 
 
 def test_without_a_store_the_sentences_given_are_compared(to_english, tmp_path):
@@ -341,9 +341,8 @@ def test_without_a_store_the_sentences_given_are_compared(to_english, tmp_path):
     assert export(run, tmp_path / "model", sentences={"cc-en": lines[:7]}).compared == 7
     report = export(run, tmp_path / "model")
     assert report == Report()
-    assert str(report).startswith("not compared with torch: there is no store")
-    assert "Not compared with torch" in (tmp_path / "model" / "README.md").read_text()
-    with pytest.raises(ValueError, match=">>fr<<: this model has no such tag"):
+    assert str(report)[1:] in (tmp_path / "model" / "README.md").read_text()  # the first letter is upper case there
+    with pytest.raises(ValueError, match="^>>fr<<: "):
         export(run, tmp_path / "model", sentences={"fr-en": ["bonjour"]})
 
 
@@ -351,7 +350,7 @@ def test_without_a_store_the_sentences_given_are_compared(to_english, tmp_path):
 
 
 class OtherEngine:
-    """Exchanges two subwords in what an engine says."""
+    """Exchanges two subwords in the translations of an engine."""
 
     def __init__(self, engine, one, other):
         self.engine, self.changed = engine, {one: other, other: one}
@@ -394,7 +393,7 @@ def test_an_export_that_does_something_else_is_not_written(to_english, tmp_path,
 
     monkeypatch.setattr(weights, "_fill_linear", wrong)
     for name in ("old", "new"):
-        with pytest.raises(ValueError, match=f"{name}: not written, because CTranslate2 does not do what torch does"):
+        with pytest.raises(ValueError, match=rf"/{name}: .*\b50 sentences .*[0-9]+ identical, [1-9][0-9]* different"):
             export(to_english, tmp_path / name)
     assert [path.name for path in tmp_path.iterdir()] == ["old"]
     assert (tmp_path / "old" / "model.bin").read_bytes() == before
@@ -416,23 +415,23 @@ def test_only_an_export_is_written_over(to_english, exported, tmp_path):
     (tmp_path / "mine" / "README.md").write_text("mine")
     (tmp_path / "file").write_text("mine")
     for name in ("with_more", "mine", "file"):
-        with pytest.raises(ValueError, match=f"{name}: has something in it that no export wrote; choose another"):
+        with pytest.raises(ValueError, match=f"/{name}: "):
             export(to_english, tmp_path / name)
     assert (tmp_path / "with_more" / "LICENCE").read_text() == (tmp_path / "file").read_text() == "mine"
 
 
 def test_a_run_must_have_a_model(to_english, tmp_path):
     (tmp_path / "run").mkdir()
-    with pytest.raises(RunError, match="not a run"):
+    with pytest.raises(RunError, match=r"/run: .*config\.yaml"):
         export(Run(tmp_path / "run"), tmp_path / "model")
     shutil.copy(to_english.config_file, tmp_path / "run")
-    with pytest.raises(RunError, match="no checkpoint yet"):
+    with pytest.raises(RunError, match="/run: .*checkpoint"):
         export(Run(tmp_path / "run"), tmp_path / "model")
     assert not (tmp_path / "model").exists()
 
 
 def test_unknown_types_are_refused(to_english, tmp_path):
-    with pytest.raises(ValueError, match="expected one of float32, float16, bfloat16, int16, int8, got 'int4'"):
+    with pytest.raises(ValueError, match=r"^quantization: .*float32, float16, bfloat16, int16, int8.*'int4'"):
         export(to_english, tmp_path / "model", "int4")
 
 
@@ -450,5 +449,5 @@ except ValueError as error:
 """
     command = [sys.executable, "-c", program]
     done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
-    assert done.stdout == 'CTranslate2 is not installed: pip install "evenglot[ct2]"\n', done.stderr
+    assert 'pip install "evenglot[ct2]"' in done.stdout, done.stderr
     assert not (tmp_path / "model").exists()

@@ -1,4 +1,4 @@
-"""An exported folder is our model, for people who have transformers and nothing of ours."""
+"""An exported folder gives the same translations with transformers, without evenglot."""
 
 import json
 import subprocess
@@ -57,7 +57,7 @@ USE = """
 import json, sys, warnings, torch
 sys.modules["evenglot"] = None  # importing it is an error
 warnings.simplefilter("ignore")
-torch.set_num_threads(1)  # more do not help a tiny model, and hurt on a busy machine
+torch.set_num_threads(1)  # more threads do not help a tiny model
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 answers = {}
 for name, (folder, sentences) in json.load(sys.stdin).items():
@@ -79,7 +79,7 @@ json.dump(answers, sys.stdout)
 
 @dataclass(frozen=True)
 class Trained:
-    """A run, what was exported of it, and the test sentences with their tags, as a user writes them."""
+    """A run, its export, and the test sentences with their tags."""
 
     run: Run
     folder: Path
@@ -90,7 +90,7 @@ class Trained:
         return sentencepiece.SentencePieceProcessor(model_file=str(self.run.vocabulary / f"{side}.model"))
 
     def read(self, tagged):
-        """As our own model reads it."""
+        """The ids that our own model gets."""
         name, text = tagged.split(" ", 1)
         pieces = self.pieces("source")
         return [pieces.piece_to_id(name), *pieces.encode(text), EOS]
@@ -114,13 +114,13 @@ def tagged_sentences(config, split):
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
-    """Each variant, trained until it translates a little, and exported."""
+    """Each variant, briefly trained and exported."""
     found = {}
     for name, text in VARIANTS.items():
         folder = tmp_path_factory.mktemp(name)
         write_corpora(folder)
         (folder / "conf.yaml").write_text(text)
-        # Few positions: what does not find its end, as small models do, is soon cut.
+        # Few positions, so that translations of small models that do not end are cut early.
         config = load_config(folder / "conf.yaml", ["train.updates=150", f"model.max_positions={POSITIONS}"])
         prepare(config, Bars())
         train(config, folder / "run")
@@ -131,7 +131,7 @@ def trained(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def fresh(trained):
-    """What transformers makes of the folders in a process of its own."""
+    """Outputs of transformers for these folders, in a separate process."""
     asked = {name: (str(one.folder), one.tagged) for name, one in trained.items()}
     done = subprocess.run(
         [sys.executable, "-I", "-c", USE], input=json.dumps(asked), capture_output=True, text=True, check=False
@@ -146,7 +146,7 @@ def variant(request):
 
 
 def without_ends(lines):
-    """The pieces between the first </s> and the next."""
+    """The ids between the first </s> and the next."""
     return [line[1:][: line[1:].index(EOS)] if EOS in line[1:] else line[1:] for line in lines]
 
 
@@ -165,7 +165,7 @@ def test_greedy_translations_are_identical(trained, fresh, variant):
     one = trained[variant]
     ours = greedy(load_model(one.run.best()), *one.batch(), max_length=POSITIONS)
     theirs = without_ends(fresh[variant]["greedy"])
-    assert len(set(map(tuple, ours))) > 30  # a model that says something
+    assert len(set(map(tuple, ours))) > 30  # the model does not repeat a few outputs
     assert len(ours) == 90
     assert sum(left == right for left, right in zip(ours, theirs, strict=True)) >= 0.99 * 90
     assert fresh[variant]["text"] == [one.pieces("target").decode(line).strip() for line in theirs]
@@ -178,7 +178,7 @@ def test_by_default_it_searches_as_our_beam_does(trained, fresh, variant, record
     same = sum(left == right for left, right in zip(ours, theirs, strict=True))
     record_property("identical_beam_5", same)
     print(f"{variant}: {same} of {len(ours)} translations of beam 5 are identical")
-    assert same >= 0.9 * len(ours)  # not the promise: searches may order equals differently
+    assert same >= 0.9 * len(ours)  # lower than for greedy search, because the searches may order ties differently
 
 
 def test_the_report_says_what_was_compared(trained, variant):
@@ -186,7 +186,8 @@ def test_the_report_says_what_was_compared(trained, variant):
     assert (report.folder, report.sentences) == (trained[variant].folder, 50)
     assert report.identical == 50
     assert report.logit_difference < 1e-4
-    assert "50 of 50 greedy translations are identical; logits differ by at most" in str(report)
+    assert str(report).startswith(f"{report.folder}: 50 of 50 ")
+    assert f"{report.logit_difference:.1e}" in str(report)
 
 
 def test_odd_text_is_read_as_we_read_it(trained, variant):
@@ -236,7 +237,7 @@ def test_rows_above_the_smaller_vocabulary_are_never_said(pieces):
 
 def test_the_folder_has_these_files(trained, variant):
     assert {path.name for path in trained[variant].folder.iterdir()} == huggingface.WRITTEN
-    assert len({path.stat().st_mode for path in trained[variant].folder.iterdir()}) == 1  # readable for the same people
+    assert len({path.stat().st_mode for path in trained[variant].folder.iterdir()}) == 1  # the same permissions
 
 
 def test_generation_settings(trained):
@@ -262,16 +263,17 @@ def test_the_card_tells_languages_sizes_strategy_and_tags(trained):
     assert about["pipeline_tag"] == "translation"
     assert "| bb-en | `>>bb<<` | 150 |" in text
     assert "`proportional`" in text
-    assert "names its source language: `>>aa<<`, `>>bb<<`, `>>cc<<`" in text
+    assert "source language: `>>aa<<`, `>>bb<<`, `>>cc<<`" in text
     assert "transformers 5" in text or "transformers 4" in text
-    assert "None yet" in text
-    assert "50 greedy translations are identical" in text
+    assert "`evenglot score`" in text  # no scores yet
+    assert "50 validation sentences: 50 " in text
 
 
 def test_the_card_of_the_other_way_names_target_languages(trained):
     _, text = card_of(trained["from-english"].folder)
     assert "| en-cc | `>>cc<<` | 50 |" in text
-    assert "names its target language" in text
+    assert "target language" in text
+    assert "source language" not in text
 
 
 def test_languages_in_the_front_matter_are_text_and_without_script():
@@ -304,7 +306,7 @@ def test_the_card_has_the_scores_and_a_second_export_replaces_the_first(run_with
     assert "| aa-en | 31.26 | 55.10 | 30 |" in text
     assert "| mean | 16.63 | 32.05 |" in text
     assert "`nrefs:1|tok:13a`" in text
-    assert "Worst: cc-en" in text
+    assert "Lowest: cc-en" in text
     assert (folder / "model.safetensors").read_bytes() == before
 
 
@@ -313,7 +315,7 @@ def test_the_card_has_the_scores_and_a_second_export_replaces_the_first(run_with
 
 def test_damaged_scores_are_named(run_with_scores, tmp_path):
     (run_with_scores.folder / "scores.json").write_text('{"split": "test"}')
-    with pytest.raises(ValueError, match="scores.json: not as `evenglot score` writes it"):
+    with pytest.raises(ValueError, match=r"scores\.json: .*`evenglot score`"):
         export(run_with_scores, tmp_path / "out")
     assert not list(tmp_path.iterdir())
 
@@ -327,9 +329,8 @@ def test_without_its_store_nothing_is_compared(trained, tmp_path):
     finally:
         store.with_name("away").rename(store)
     assert report.sentences == 0
-    assert "nothing was compared" in str(report)
     _, text = card_of(tmp_path / "out")
-    assert "was not compared" in text
+    assert "0 validation sentences" not in text
     assert "| aa-en | `>>aa<<` | 600 |" in text
 
 
@@ -344,9 +345,9 @@ def positions_from_one_on(weights):
 
 
 @pytest.mark.parametrize(
-    ("damage", "told"), [(all_a_little_likelier, "50 of 50"), (positions_from_one_on, "[0-4]?[0-9] of 50")]
+    ("damage", "identical"), [(all_a_little_likelier, "50 of 50"), (positions_from_one_on, "[0-4]?[0-9] of 50")]
 )
-def test_a_model_that_is_not_the_same_is_not_written(trained, tmp_path, monkeypatch, damage, told):
+def test_a_model_that_is_not_the_same_is_not_written(trained, tmp_path, monkeypatch, damage, identical):
     right = huggingface.mbart_weights
 
     def wrong(model):
@@ -355,7 +356,7 @@ def test_a_model_that_is_not_the_same_is_not_written(trained, tmp_path, monkeypa
         return weights
 
     monkeypatch.setattr(huggingface, "mbart_weights", wrong)
-    with pytest.raises(ValueError, match=f"not written, as the exported model is not the same: .*: {told}"):
+    with pytest.raises(ValueError, match=f"/out: {identical}"):
         export(trained["joint"].run, tmp_path / "out")
     assert not list(tmp_path.iterdir())
 
@@ -363,7 +364,7 @@ def test_a_model_that_is_not_the_same_is_not_written(trained, tmp_path, monkeypa
 def test_a_tokenizer_that_reads_differently_is_not_written(trained, tmp_path, monkeypatch):
     source, target = huggingface.VOCABULARIES.values()
     monkeypatch.setattr(huggingface, "VOCABULARIES", {"source": target, "target": source})
-    with pytest.raises(ValueError, match="its tokenizer reads '>>aa<< .*' differently"):
+    with pytest.raises(ValueError, match="/out: .*tokenizer.*'>>aa<< .*'"):
         export(trained["to-english"].run, tmp_path / "out")
     assert not list(tmp_path.iterdir())
 
@@ -373,7 +374,7 @@ def test_other_folders_are_left_alone(trained, tmp_path):
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "config.json").write_text("{}")
     for folder in (tmp_path / "mine", tmp_path / "mine" / "config.json", run.folder):
-        with pytest.raises(ValueError, match="exists, and is no export; choose another folder with --out"):
+        with pytest.raises(ValueError, match=f"^{folder}: .*--out"):
             export(run, folder)
     assert (tmp_path / "mine" / "config.json").read_text() == "{}"
 
@@ -382,20 +383,20 @@ def test_an_export_with_more_in_it_is_left_alone(trained):
     one = trained["joint"]
     (one.folder / "notes.txt").write_text("mine")
     try:
-        with pytest.raises(ValueError, match=r"has files that no export wrote \(notes.txt, ...\)"):
+        with pytest.raises(ValueError, match=r"notes\.txt.*--out"):
             export(one.run, one.folder)
     finally:
         (one.folder / "notes.txt").unlink()
 
 
 def test_a_folder_that_is_no_run(tmp_path):
-    with pytest.raises(RunError, match="not a run"):
+    with pytest.raises(RunError, match=f"^{tmp_path}: "):
         export(Run(tmp_path), tmp_path / "out")
 
 
 def test_without_transformers(trained, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "transformers", None)
-    with pytest.raises(ValueError, match=r'transformers is not installed: pip install "evenglot\[hf\]"'):
+    with pytest.raises(ValueError, match=r'pip install "evenglot\[hf\]"'):
         export(trained["joint"].run, tmp_path / "out")
     assert not (tmp_path / "out").exists()
 

@@ -1,4 +1,4 @@
-"""What the tests of recipes share: reading a layout back."""
+"""Helpers of the recipe tests: read a layout back."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from pathlib import Path
 
 
 def lines_of(folder: Path, split: str, language: str) -> tuple[list[str], list[str]]:
-    """Both sides of a split, by "\\n" alone."""
+    """The lines of both sides of a split, separated by "\\n" only."""
     sides = [folder / f"{split}.{language}-en.{side}.gz" for side in (language, "en")]
     source, target = (gzip.decompress(side.read_bytes()).decode().split("\n")[:-1] for side in sides)
     return source, target
 
 
 def bytes_of(folder: Path) -> dict[str, bytes]:
-    """All files of a folder."""
+    """The content of all files of a folder."""
     return {file.name: file.read_bytes() for file in sorted(folder.iterdir())}

@@ -61,9 +61,9 @@ def test_what_a_killed_process_left_is_in_nobodys_way(tmp_path: Path) -> None:
 def test_a_folder_is_replaced_only_on_request_and_only_if_a_recipe_wrote_it(tmp_path: Path) -> None:
     out = tmp_path / "corpus"
     out.mkdir()
-    write(out)  # an empty folder is as good as none
+    write(out)  # an empty folder may be used
     before = bytes_of(out)
-    with pytest.raises(CorpusError, match="already there"):
+    with pytest.raises(CorpusError, match=f"^{out}: .*overwrite"):
         write(out, word="pisi")
     assert bytes_of(out) == before
     write(out, word="pisi", overwrite=True)
@@ -72,7 +72,7 @@ def test_a_folder_is_replaced_only_on_request_and_only_if_a_recipe_wrote_it(tmp_
     home = tmp_path / "home"
     home.mkdir()
     (home / "diary.txt").write_text("dear")
-    with pytest.raises(CorpusError, match="not written by a recipe"):
+    with pytest.raises(CorpusError, match=f"^{home}: "):
         write(home, overwrite=True)
     assert bytes_of(home) == {"diary.txt": b"dear"}
 
@@ -81,7 +81,7 @@ def test_a_failed_replacement_leaves_the_old_folder(tmp_path: Path) -> None:
     out = tmp_path / "corpus"
     write(out)
     before = bytes_of(out)
-    with pytest.raises(ValueError, match="not a language code"):
+    with pytest.raises(ValueError, match=r"'\.\./tur'"):
         write_language(out, "../tur")
     assert bytes_of(out) == before
     assert [path.name for path in tmp_path.iterdir()] == ["corpus"]
@@ -95,4 +95,5 @@ def write_language(out: Path, language: str) -> None:
 def test_a_split_without_pairs_is_worth_a_warning(tmp_path: Path) -> None:
     write_language(tmp_path / "corpus", "tur")
     manifest = json.loads((tmp_path / "corpus" / "manifest.json").read_text())
-    assert manifest["warnings"] == ["tur train: not a single pair"]
+    (warning,) = manifest["warnings"]
+    assert warning.startswith("tur train: ")

@@ -56,33 +56,30 @@ def test_byte_order_mark_crlf_and_compression_change_nothing(tmp_path: Path) -> 
 def test_a_segment_that_one_side_lacks_is_named(tmp_path: Path) -> None:
     without = REFERENCE.replace('<seg id="2">&quot;Hello&quot;, she said.</seg>', "")
     source, reference = files(tmp_path, reference=without)
-    with pytest.raises(CorpusError) as error:
-        list(aligned(source, reference))
-    assert str(error.value).startswith(f"{reference}: has no segment 2 of document 'gazete.1', but {source} has")
-    with pytest.raises(CorpusError) as error:
-        list(aligned(reference, source))
-    assert str(error.value).startswith(f"{reference}: has no segment 2 of document 'gazete.1', but {source} has")
+    for order in ((source, reference), (reference, source)):
+        with pytest.raises(CorpusError, match=rf"^{reference}: .*\b2\b.*'gazete\.1'.*{source}"):
+            list(aligned(*order))
 
 
 @pytest.mark.parametrize(
-    ("damage", "message"),
+    ("damage", "fact"),
     [
-        (("&amp; kapak</seg>", "&amp; kapak"), "3 segments begin and 2 end"),
-        (("  uzun tümce.</SEG>\n</DOC>\n</srcset>\n", ""), "3 segments begin and 2 end"),
-        ((SOURCE, "just text\n"), "0 segments begin and 0 end"),
-        (('<seg id="2">', '<seg id="1">'), "src.tr.sgm:7: segment 1 of document 'gazete.1' again"),
+        (("&amp; kapak</seg>", "&amp; kapak"), r"sgm: 3 .*\b2 "),  # opening and closing tags
+        (("  uzun tümce.</SEG>\n</DOC>\n</srcset>\n", ""), r"sgm: 3 .*\b2 "),
+        ((SOURCE, "just text\n"), r"sgm: 0 .*\b0 "),
+        (('<seg id="2">', '<seg id="1">'), r"sgm:7: .*\b1 .*'gazete\.1'"),
     ],
 )
-def test_damage_is_noticed(tmp_path: Path, damage: tuple[str, str], message: str) -> None:
+def test_damage_is_noticed(tmp_path: Path, damage: tuple[str, str], fact: str) -> None:
     source, _ = files(tmp_path, source=SOURCE.replace(*damage))
-    with pytest.raises(CorpusError, match=message):
+    with pytest.raises(CorpusError, match=fact):
         read_segments(source)
 
 
 def test_what_is_not_utf8_is_named_by_its_line(tmp_path: Path) -> None:
     source, _ = files(tmp_path)
     source.write_bytes(SOURCE.encode().replace("tümce".encode(), b"t\xfcmce"))
-    with pytest.raises(CorpusError, match=r"src\.tr\.sgm:12: not UTF-8"):
+    with pytest.raises(CorpusError, match=r"src\.tr\.sgm:12: .*UTF-8"):
         read_segments(source)
 
 

@@ -118,7 +118,7 @@ def test_links_in_an_archive_are_not_followed(tmp_path: Path) -> None:
             link = tarfile.TarInfo(name)
             link.type, link.linkname = tarfile.SYMTYPE, "/etc/passwd"
             tar.addfile(link)
-    with pytest.raises(CorpusError, match="no all_talks_train.tsv in it"):
+    with pytest.raises(CorpusError, match=r"ted_talks\.tar\.gz: .*all_talks_train\.tsv"):
         ted(path, tmp_path / "out", LANGUAGES)
 
 
@@ -137,21 +137,21 @@ def test_faults_of_archives_are_told_and_leave_nothing(tmp_path: Path) -> None:
         with pytest.raises(CorpusError, match=r"ted_talks\.tar\.gz: "):
             ted(path, tmp_path / "out", LANGUAGES)
         assert not list(tmp_path.glob("out*")), fault
-    with pytest.raises(CorpusError, match="no such file"):
+    with pytest.raises(CorpusError, match=r"nowhere\.tar\.gz: "):
         ted(tmp_path / "nowhere.tar.gz", tmp_path / "out", LANGUAGES)
 
 
 @pytest.mark.parametrize(
-    ("train", "message"),
+    ("train", "fact"),
     [
-        (tsv([*TRAIN, ["bees", "Bees", "x"]]), r"all_talks_train\.tsv:8: 3 columns, but 6 in the header"),
-        (tsv([["bees", "a", "b", "c", "d", "e", "f"]]), r"all_talks_train\.tsv:2: 7 columns, but 6"),
-        (b"talk_name\ten\ttr\n", r"all_talks_train\.tsv:1: no column 'az'; the header has talk_name, en, tr"),
-        (tsv(TRAIN).replace("Arılar".encode(), b"Ar\xfdlar"), r"all_talks_train\.tsv:5: not UTF-8"),
+        (tsv([*TRAIN, ["bees", "Bees", "x"]]), r"all_talks_train\.tsv:8: 3 .*\b6 "),  # numbers of columns
+        (tsv([["bees", "a", "b", "c", "d", "e", "f"]]), r"all_talks_train\.tsv:2: 7 .*\b6 "),
+        (b"talk_name\ten\ttr\n", r"all_talks_train\.tsv:1: .*'az'.*talk_name, en, tr"),
+        (tsv(TRAIN).replace("Arılar".encode(), b"Ar\xfdlar"), r"all_talks_train\.tsv:5: .*UTF-8"),
     ],
 )
-def test_faults_of_files_are_told_with_their_line_and_leave_nothing(tmp_path: Path, train: bytes, message: str) -> None:
-    with pytest.raises(CorpusError, match=message):
+def test_faults_of_files_are_told_with_their_line_and_leave_nothing(tmp_path: Path, train: bytes, fact: str) -> None:
+    with pytest.raises(CorpusError, match=fact):
         ted(download(tmp_path / "talks", train), tmp_path / "out", LANGUAGES)
     assert not list(tmp_path.glob("out*"))
 
@@ -159,13 +159,15 @@ def test_faults_of_files_are_told_with_their_line_and_leave_nothing(tmp_path: Pa
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     folder = download(tmp_path / "talks")
     (folder / "all_talks_dev.tsv").unlink()
-    with pytest.raises(CorpusError, match="no all_talks_dev.tsv in it"):
+    with pytest.raises(CorpusError, match=r"talks: .*all_talks_dev\.tsv"):
         ted(folder, tmp_path / "out", LANGUAGES)
 
 
 def test_other_counts_than_in_the_paper_are_worth_a_warning(tmp_path: Path) -> None:
     manifest = ted(download(tmp_path / "talks"), tmp_path / "out", {"aze": RELATED["aze"], "tur": Talks("tr")})
-    assert manifest["warnings"] == ["aze train: 2 pairs, but 5,946 in the paper; another release?"]
+    (warning,) = manifest["warnings"]
+    assert warning.startswith("aze train: 2 ")
+    assert "5,946" in warning
 
 
 def test_each_set_has_the_eight_languages_and_about_760_thousand_pairs() -> None:

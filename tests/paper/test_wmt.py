@@ -66,7 +66,9 @@ def test_training_text_is_cleaned_as_in_the_paper(tmp_path: Path) -> None:
     assert lines_of(tmp_path / "out", "train", "fra") == (['"Oui"', "non", "mot"], ['"Yes"', "no", "word"])
     removed = {"duplicate": 1, "empty": 2, "invalid_utf8": 1, "not_sampled": 0}
     assert manifest["languages"]["fra"]["train"] == {"pairs": 3, "removed": removed}
-    assert manifest["warnings"] == ["fra train: 3 pairs, but 1,800,000 in the paper"]
+    (warning,) = manifest["warnings"]
+    assert warning.startswith("fra train: 3 ")
+    assert "1,800,000" in warning
 
     wmt({"tam": {"train": files}}, tmp_path / "raw")
     assert lines_of(tmp_path / "raw", "train", "tam")[0] == ["« Oui »", '"Oui"', "non", "mot\u200b"]
@@ -116,16 +118,16 @@ def test_faults_are_told_and_leave_nothing(tmp_path: Path) -> None:
     unequal = plain_files(tmp_path, "unequal", "bir\niki\n", "one\n")
     invalid = plain_files(tmp_path, "invalid", b"bir\n\xff\n", b"one\ntwo\n")
     faults: list[tuple[dict[str, dict[str, Any]], str]] = [
-        ({"tur": {"train": good, "test": unequal}}, "cannot be parallel"),
-        ({"tur": {"train": good, "test": invalid}}, r"invalid\.xx:2: not UTF-8"),
-        ({"tur": {"train": good[0]}}, "must be a .tsv"),
-        ({"tur": {"train": (tmp_path / "both.tsv", good[1])}}, "give it alone, not as one of two files"),
-        ({"tur": {"train": (tmp_path / "a.tgz", good[1])}}, "unpack it first"),
-        ({"tur": {"train": (tmp_path / "nowhere", good[1])}}, "nowhere: cannot be read: no such file"),
-        ({"tur": {"dev": good}}, "'dev' is not a split"),
-        ({"ger": {"train": good}}, "'ger': no such language"),
+        ({"tur": {"train": good, "test": unequal}}, r"unequal\.xx .*\b2\b.*unequal\.en .*\b1\b"),
+        ({"tur": {"train": good, "test": invalid}}, r"invalid\.xx:2: .*UTF-8"),
+        ({"tur": {"train": good[0]}}, r"good\.xx: .*\.tsv"),
+        ({"tur": {"train": (tmp_path / "both.tsv", good[1])}}, r"both\.tsv: "),
+        ({"tur": {"train": (tmp_path / "a.tgz", good[1])}}, r"a\.tgz: "),
+        ({"tur": {"train": (tmp_path / "nowhere", good[1])}}, "nowhere: "),
+        ({"tur": {"dev": good}}, "tur: .*'dev'.* train, valid, test"),
+        ({"ger": {"train": good}}, "'ger': .* deu, fra, tam, tur"),
     ]
-    for inputs, message in faults:
-        with pytest.raises(CorpusError, match=message):
+    for inputs, fact in faults:
+        with pytest.raises(CorpusError, match=fact):
             wmt(inputs, tmp_path / "out")
         assert not list(tmp_path.glob("out*"))

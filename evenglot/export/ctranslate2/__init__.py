@@ -1,9 +1,9 @@
-"""A folder for CTranslate2, checked against torch, that others can use without evenglot.
+"""Export to CTranslate2: a folder that is usable without evenglot, verified against torch.
 
-FOLDER/model.bin, config.json, *_vocabulary.json     what CTranslate2 reads
-FOLDER/source.model, target.model                    SentencePiece: from text to pieces and back
-FOLDER/translate.py, README.md                       how to use it, without evenglot
-FOLDER/evenglot.json                                 where it comes from; also the sign that an export wrote the folder
+FOLDER/model.bin, config.json, *_vocabulary.json     the CTranslate2 model
+FOLDER/source.model, target.model                    SentencePiece models: text to subwords and back
+FOLDER/translate.py, README.md                       example script and instructions; neither needs evenglot
+FOLDER/evenglot.json                                 provenance; also marks the folder as an export
 """
 
 from evenglot.export.ctranslate2.agreement import Report, compare

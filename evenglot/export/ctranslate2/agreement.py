@@ -1,4 +1,4 @@
-"""Does an exported model do what torch does? Both translate the same sentences."""
+"""Verify an exported model: translate the same sentences with torch and CTranslate2, and compare."""
 
 from __future__ import annotations
 
@@ -14,36 +14,36 @@ from evenglot.model.search import Hypothesis, beam_search, force
 from evenglot.model.transformer import Transformer
 from evenglot.symbols import PAD
 
-TOLERANCE = 1e-4  # how far scores of the two engines may be apart in float32
-BEAM, LENGTH_PENALTY, MAX_LENGTH = 5, 1.0, 200  # here and in translate.py
+TOLERANCE = 1e-4  # largest difference of scores between the engines, in float32
+BEAM, LENGTH_PENALTY, MAX_LENGTH = 5, 1.0, 200  # also in translate.py
 
 
 @dataclass(frozen=True)
 class Report:
-    """How the exported model's translations of some sentences compare with those of torch."""
+    """Agreement of CTranslate2 and torch on a sample of sentences."""
 
-    compared: int = 0  # 0: there was nothing to compare
+    compared: int = 0  # number of sentences; 0 if there was no text
     identical: int = 0
-    ties: int = 0  # other translations, to which torch gives the same score
-    largest_score_difference: float = 0.0  # among the identical ones
+    ties: int = 0  # different translations with the same score according to torch
+    largest_score_difference: float = 0.0  # of identical translations
 
     @property
     def different(self) -> int:
-        """Neither identical nor ties."""
+        """The number of translations that are neither identical nor ties."""
         return self.compared - self.identical - self.ties
 
     def __str__(self) -> str:
         if not self.compared:
-            return "not compared with torch: there is no store with validation text, and no sentences were given"
+            return "not compared with torch: no store with validation text, and no sentences given"
         ties = f"{self.ties} ties, " if self.ties else ""
         return (
             f"{self.compared} sentences translated with torch and CTranslate2: {self.identical} identical, {ties}"
-            f"{self.different} different; scores of the identical within {self.largest_score_difference:.1g}"
+            f"{self.different} different; scores of identical translations within {self.largest_score_difference:.1g}"
         )
 
 
 def compare(model: Transformer, engine: CTranslate2Engine, sources: list[list[int]]) -> Report:
-    """Translate source sentences, complete with tag and </s>, with both."""
+    """Translate source sentences (ids, with tag and </s>) with both engines and compare."""
     ours = list(chain.from_iterable(_with_torch(model, sources[i : i + BATCH]) for i in range(0, len(sources), BATCH)))
     limits = [MAX_LENGTH] * len(sources)
     theirs = engine.translate(sources, beam=BEAM, length_penalty=LENGTH_PENALTY, max_length=limits, n_best=1)
@@ -64,7 +64,7 @@ def _with_torch(model: Transformer, sources: list[list[int]]) -> list[Hypothesis
 
 
 def _is_tie(model: Transformer, source: list[int], mine: Hypothesis, other: Hypothesis) -> bool:
-    """Does torch, too, find the other translation as good as its own?"""
+    """Does torch score the other translation the same as its own?"""
     if not other.ended:
         return False
     (log_p,) = force(model, torch.tensor([source]), torch.tensor([len(source)]), [other.pieces])
@@ -73,6 +73,6 @@ def _is_tie(model: Transformer, source: list[int], mine: Hypothesis, other: Hypo
 
 
 def refuse_disagreement(report: Report, folder: Path) -> None:
-    """One translation in a hundred may differ: rounding decides where scores are close."""
+    """Raise ValueError if over 1 % of translations or any score differs; rounding can change close decisions."""
     if 100 * report.different > report.compared or report.largest_score_difference > TOLERANCE:
-        raise ValueError(f"{folder}: not written, because CTranslate2 does not do what torch does: {report}")
+        raise ValueError(f"{folder}: not written, because CTranslate2 and torch disagree: {report}")

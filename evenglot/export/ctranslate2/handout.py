@@ -1,4 +1,4 @@
-"""What goes with the model for those who use it without evenglot: a short program and a page."""
+"""Files for users of the exported model who do not have evenglot: translate.py and README.md."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from evenglot.export.ctranslate2.agreement import BEAM, LENGTH_PENALTY, MAX_LENG
 from evenglot.inference.ctranslate2.engine import BATCH
 
 SCRIPT = '''\
-"""Translate the lines of a text: python translate.py LANGUAGE < text > translation"""
+"""Translate a text line by line: python translate.py LANGUAGE < text > translation"""
 
 import sys
 from pathlib import Path
@@ -20,46 +20,44 @@ import sentencepiece
 here = Path(__file__).resolve().parent
 source = sentencepiece.SentencePieceProcessor(model_file=str(here / "source.model"))
 target = sentencepiece.SentencePieceProcessor(model_file=str(here / "target.model"))
-tag = f">>{{sys.argv[1]}}<<" if len(sys.argv) > 1 else ""  # names the {side} language: see README.md
+tag = f">>{{sys.argv[1]}}<<" if len(sys.argv) > 1 else ""  # of the {side} language: see README.md
 if tag not in {tags}:
-    sys.exit("Which {side} language? One of {languages}: python translate.py LANGUAGE < text > translation")
+    sys.exit("usage: python translate.py LANGUAGE < text > translation, with the {side} language: {languages}")
 sys.stdin.reconfigure(encoding="utf-8")
 sys.stdout.reconfigure(encoding="utf-8")
 
-# By way of ids, so that text that looks like a tag is not taken for one. The model can read {longest} pieces.
+# Encode to ids first, so that text that looks like a tag is not read as one. Lines are cut at {longest} subwords.
 lines = [source.id_to_piece(source.encode(line)[:{longest}]) for line in sys.stdin]
 translator = ctranslate2.Translator(str(here))
 results = translator.translate_batch(
-    [[tag, *pieces, "</s>"] for pieces in lines],
+    [[tag, *subwords, "</s>"] for subwords in lines],
     beam_size={beam}, length_penalty={length_penalty}, max_batch_size={batch},
     max_decoding_length={max_length}, min_decoding_length=0,
 )
-for pieces, result in zip(lines, results):
-    print(target.decode(result.hypotheses[0]) if pieces else "")
+for subwords, result in zip(lines, results):
+    print(target.decode(result.hypotheses[0]) if subwords else "")
 '''
 
 README = """\
 # {run}: a translation model for CTranslate2
 
-Made by evenglot from update {step} of the run `{run}`; weights in {quantization}.
-
-It translates {directions}.
+Exported by evenglot from update {step} of the run `{run}`. Weights: {quantization}. Directions: {directions}.
 
 ## Use
 
     pip install ctranslate2 sentencepiece
     python translate.py {example} < text > translation
 
-`translate.py` is short: read it to call the model from your own program.
+`translate.py` is a short example of how to call the model from your own program.
 
-## The tag
+## Input format
 
-Every source sentence begins with a tag that names its {side} language, one of {tags}, and ends with `</s>`:
+Every source sentence begins with the tag of its {side} language, one of {tags}, and ends with `</s>`:
 
-    {example_tag} ▁pieces ▁of ▁the ▁sentence </s>
+    {example_tag} ▁subwords ▁of ▁the ▁sentence </s>
 
-The tag is a piece of its own. Put it in front of the pieces that SentencePiece (`source.model`) makes of a sentence;
-within the text it means nothing. The model reads at most {max_positions} pieces at a time, tag and `</s>` included.
+The tag is a single token. Put it before the subwords that SentencePiece (`source.model`) produces for the sentence; a
+tag inside the text has no effect. The maximum length is {max_positions} tokens, including the tag and `</s>`.
 
 ## Check
 
@@ -67,17 +65,17 @@ within the text it means nothing. The model reads at most {max_positions} pieces
 
 ## Licence
 
-Not stated. Whoever shares this model says so here; the text it was trained on may set conditions.
+Not specified. Add a licence here before you share the model; the training data may restrict the choice.
 """
 
 
 def _languages(about: Mapping[str, Any]) -> list[str]:
-    """The languages that tags name."""
+    """The languages of the tags."""
     return [name.removeprefix(">>").removesuffix("<<") for name in about["tags"]]
 
 
 def script(about: Mapping[str, Any]) -> str:
-    """translate.py"""
+    """The content of translate.py."""
     return SCRIPT.format(
         side=about["tag_side"],
         tags=about["tags"],
@@ -91,7 +89,7 @@ def script(about: Mapping[str, Any]) -> str:
 
 
 def readme(about: Mapping[str, Any], report: Report) -> str:
-    """README.md"""
+    """The content of README.md."""
     check = str(report)
     return README.format(
         run=about["run"],

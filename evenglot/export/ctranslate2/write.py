@@ -1,4 +1,4 @@
-"""The folder of an export: written whole or not at all."""
+"""Write the folder of an export: complete, or not at all."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from evenglot.runs.checkpoint import load_model
 from evenglot.runs.run import Run
 from evenglot.symbols import EOS
 
-SAMPLE = 50  # sentences on which an export is checked
+SAMPLE = 50  # number of sentences used to verify an export
 WRITTEN = {ABOUT, "README.md", "translate.py", "source.model", "target.model", "model.bin", "config.json"} | {
     f"{side}_vocabulary.json" for side in ("source", "target", "shared")
 }
@@ -34,13 +34,13 @@ def export(
     quantization: Quantization = "float32",
     sentences: Mapping[str, Sequence[str]] | None = None,
 ) -> Report:
-    """Write the best model of a run, its vocabularies and an example of use into a folder of their own.
+    """Export the best checkpoint of a run, its vocabularies and an example script to a folder.
 
-    Before the folder gets its name, validation sentences of the run's store are translated with torch and CTranslate2.
-    Where there is no store, `sentences` are, by the name of their direction. In float32 both must agree: otherwise
-    ValueError, and nothing is written. With fewer bits they need not; the report says how far they do.
+    Validation sentences of the run's store are first translated with torch and CTranslate2; without a store,
+    `sentences` (by direction name). In float32 both must agree, otherwise ValueError is raised and nothing is written.
+    With other quantizations the report states the agreement.
     """
-    package()  # complain before the work begins
+    package()  # fail early if CTranslate2 is not installed
     if quantization not in get_args(Quantization):
         raise ValueError(f"quantization: expected one of {', '.join(get_args(Quantization))}, got {quantization!r}")
     folder = folder.resolve()
@@ -61,19 +61,19 @@ def export(
 
 
 def _refuse_if_taken(folder: Path) -> None:
-    """An older export is replaced; nothing else is."""
+    """Raise ValueError unless the folder is absent, empty or an earlier export."""
     if folder.is_dir():
         names = {path.name for path in folder.iterdir()}
         if not names or (names <= WRITTEN and read_about(folder) is not None):
             return
     elif not folder.exists():
         return
-    raise ValueError(f"{folder}: has something in it that no export wrote; choose another folder")
+    raise ValueError(f"{folder}: contains files that no export wrote; choose another folder")
 
 
 def _encode(vocabulary: sentencepiece.SentencePieceProcessor, piece: str, text: str, longest: int) -> list[int]:
-    """Ids with tag and </s>; cut, if the model has no position for all of them."""
+    """Ids with tag and </s>, truncated to the model's maximum length."""
     first = vocabulary.piece_to_id(piece)
     if first == vocabulary.unk_id():
-        raise ValueError(f"{piece}: this model has no such tag")
+        raise ValueError(f"{piece}: not a tag of this model")
     return [first, *vocabulary.encode(text)[: longest - 2], EOS]

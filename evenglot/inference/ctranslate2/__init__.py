@@ -1,4 +1,4 @@
-"""CTranslate2: the weights of a run in its format, and an engine that runs them."""
+"""CTranslate2: convert the weights of a run to its format, and translate with them."""
 
 from evenglot.inference.ctranslate2.convert import Quantization, converted, write_model
 from evenglot.inference.ctranslate2.engine import CTranslate2Engine

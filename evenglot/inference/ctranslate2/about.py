@@ -1,4 +1,4 @@
-"""What an exported folder says of itself: where it is from, what it translates, which pieces it has."""
+"""Metadata of an exported folder: provenance, directions and vocabularies."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ABOUT = "evenglot.json"
 
 
 def read_about(folder: Path) -> dict[str, Any] | None:
-    """What `export` wrote of itself; None if it did not write this folder."""
+    """The metadata of an export for CTranslate2; None if the folder is not one."""
     try:
         about = json.loads((folder / ABOUT).read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -24,19 +24,19 @@ def read_about(folder: Path) -> dict[str, Any] | None:
 
 
 def vocabulary(folder: Path, side: str) -> sentencepiece.SentencePieceProcessor:
-    """SentencePiece of the source or the target side, in a run or an export."""
+    """The SentencePiece model of the source or target side, in a run or an export."""
     return sentencepiece.SentencePieceProcessor(model_file=str(folder / f"{side}.model"))
 
 
 def pieces_of(vocabulary: sentencepiece.SentencePieceProcessor) -> list[str]:
-    """By their ids."""
+    """All subwords, in the order of their ids."""
     return [vocabulary.id_to_piece(i) for i in range(len(vocabulary))]
 
 
 def describe(
     directions: Iterable[Direction], max_positions: int, quantization: str, run: str, step: int
 ) -> dict[str, Any]:
-    """What is to be known of an exported model."""
+    """The metadata of an exported model."""
     directions = list(directions)
     side = tag_kind(directions)
     return {

@@ -1,4 +1,4 @@
-"""A checkpoint's model in CTranslate2's format."""
+"""Convert the model of a checkpoint to CTranslate2's format."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Quantization = Literal["float32", "float16", "bfloat16", "int16", "int8"]
 
 
 def converted(run: Run, chosen: Checkpoint, model: Transformer, quantization: Quantization = "float32") -> Path:
-    """The folder of a checkpoint's model in CTranslate2's format; made on first use, and kept in the run's folder."""
+    """The folder of the converted model of a checkpoint, created on first use inside the run folder."""
     folder = run.folder / "ctranslate2" / f"{quantization}-{fingerprint(chosen)}"
     if read_about(folder) is None:
         folder.parent.mkdir(exist_ok=True)
@@ -31,7 +31,7 @@ def converted(run: Run, chosen: Checkpoint, model: Transformer, quantization: Qu
 def write_model(
     run: Run, config: Config, chosen: Checkpoint, model: Transformer, quantization: Quantization, folder: Path
 ) -> dict[str, Any]:
-    """All that the engine needs; what is to be known about it."""
+    """Write the model, its vocabularies and its metadata; return the metadata."""
     source, target = (vocabulary(run.vocabulary, side) for side in SIDES)
     convert(model, pieces_of(source), pieces_of(target), folder, quantization)
     for side in SIDES:

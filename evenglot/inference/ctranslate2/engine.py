@@ -1,4 +1,4 @@
-"""Translation with an exported folder, in place of torch."""
+"""CTranslate2 as inference engine, instead of torch."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from evenglot.inference.ctranslate2.package import package
 from evenglot.model.search import Hypothesis
 from evenglot.symbols import EOS
 
-BATCH = 32  # sentences that are translated together
+BATCH = 32  # sentences per batch
 
 
 class CTranslate2Engine:
-    """Translates with an exported folder: ids in, ids out, as `beam_search` does it."""
+    """Translates with an exported folder, from ids to ids like `beam_search`."""
 
     def __init__(self, folder: Path, threads: int | None = None) -> None:
         about = read_about(folder)
         if about is None:
-            raise ValueError(f"{folder}: not an export for CTranslate2 (it has no {ABOUT} that says so)")
+            raise ValueError(f"{folder}: not an export for CTranslate2 (no valid {ABOUT})")
         self.max_positions: int = about["max_positions"]
         self._source, target = (pieces_of(vocabulary(folder, side)) for side in SIDES)
         self._target_ids = {piece: i for i, piece in enumerate(target)}
@@ -28,12 +28,12 @@ class CTranslate2Engine:
     def translate(
         self, sources: list[list[int]], *, beam: int, length_penalty: float, max_length: list[int], n_best: int
     ) -> list[list[Hypothesis]]:
-        """The `n_best` translations of each sentence, the best score first.
+        """The `n_best` translations of each sentence, best score first.
 
-        Source sentences have their tag and </s>. `max_length`: how many pieces the translation of each gets at most.
+        Source sentences include their tag and </s>. `max_length`: maximum number of subwords per translation.
         """
         self._check(sources, max_length)
-        rows_of: dict[int, list[int]] = {}  # by limit: CTranslate2 has one for all sentences of a call
+        rows_of: dict[int, list[int]] = {}  # by limit, because CTranslate2 takes one limit per call
         for row, limit in enumerate(max_length):
             rows_of.setdefault(min(limit, self.max_positions), []).append(row)
         found: dict[int, list[Hypothesis]] = {}
@@ -45,26 +45,26 @@ class CTranslate2Engine:
                 num_hypotheses=n_best,
                 max_decoding_length=limit,
                 min_decoding_length=0,
-                max_input_length=0,  # never cut
+                max_input_length=0,  # no truncation
                 max_batch_size=BATCH,
                 return_scores=True,
-                return_end_token=True,  # shows whether a translation has ended or was cut
+                return_end_token=True,  # tells whether a translation ended or was cut at its limit
             )
             for row, result in zip(rows, results, strict=True):
                 scored = zip(result.hypotheses, result.scores, strict=True)
-                found[row] = [self._hypothesis(said, score, length_penalty) for said, score in scored]
+                found[row] = [self._hypothesis(subwords, score, length_penalty) for subwords, score in scored]
         return [found[row] for row in range(len(sources))]
 
     def _check(self, sources: list[list[int]], max_length: list[int]) -> None:
         if len(max_length) != len(sources):
-            raise ValueError(f"max_length: expected one for each of {len(sources)} sentences, got {len(max_length)}")
+            raise ValueError(f"max_length: expected {len(sources)} values, one per sentence, got {len(max_length)}")
         if min(max_length, default=1) < 1:
             raise ValueError(f"max_length: expected at least 1, got {min(max_length)}")
         longest = max(map(len, sources), default=0)
         if longest > self.max_positions:
-            raise ValueError(f"source: {longest} pieces are more than the model's {self.max_positions} positions")
+            raise ValueError(f"source: {longest} subwords exceed the model's maximum of {self.max_positions}")
 
-    def _hypothesis(self, said: list[str], score: float, length_penalty: float) -> Hypothesis:
-        pieces = [self._target_ids[piece] for piece in said]
+    def _hypothesis(self, subwords: list[str], score: float, length_penalty: float) -> Hypothesis:
+        pieces = [self._target_ids[subword] for subword in subwords]
         ended = pieces[-1] == EOS
         return Hypothesis(pieces[:-1] if ended else pieces, score, score * len(pieces) ** length_penalty, ended)

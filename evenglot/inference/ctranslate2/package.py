@@ -1,4 +1,4 @@
-"""CTranslate2 itself, an extra."""
+"""Import of CTranslate2, an optional dependency."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def package() -> Any:
-    """CTranslate2, which not everybody has."""
+    """The ctranslate2 module; ValueError with instructions if it is not installed."""
     try:
         return importlib.import_module("ctranslate2")
     except ModuleNotFoundError as error:

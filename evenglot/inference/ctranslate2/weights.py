@@ -1,4 +1,4 @@
-"""The weights of a model under the names that CTranslate2 has for them."""
+"""Map the weights of a model to CTranslate2's names."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from evenglot.model.transformer import (
 )
 from evenglot.symbols import EOS, PAD
 
-RULED_OUT = -1e4  # bias of <pad> in the output layer: the softmax leaves it out, as evenglot.model.search does
+RULED_OUT = -1e4  # bias of <pad> in the output layer: excludes it from the softmax, as evenglot.model.search does
 
 
 def convert(
@@ -33,10 +33,10 @@ def convert(
     folder: Path,
     quantization: str | None = None,
 ) -> None:
-    """Write a model into a folder that is there, in the format of CTranslate2; pieces are in the order of their ids.
+    """Write a model to an existing folder in CTranslate2's format; subwords are given in the order of their ids.
 
-    `quantization`: a type of CTranslate2 for the weights; None leaves them in float32. Whoever uses the model gives
-    source sentences complete, with their tag and </s>.
+    `quantization`: CTranslate2's type of the weights; None keeps float32. The converted model expects source sentences
+    with tag and </s>; it adds neither.
     """
     _check_pieces("source", source_pieces, model.shape.source_pieces)
     _check_pieces("target", target_pieces, model.shape.target_pieces)
@@ -44,22 +44,22 @@ def convert(
     spec.register_source_vocabulary(list(source_pieces))
     spec.register_target_vocabulary(list(target_pieces))
     spec.validate()
-    spec.optimize(quantization)  # also finds weights that are the same, and stores them once
+    spec.optimize(quantization)  # also stores equal weights only once
     spec.save(str(folder))
 
 
 def _check_pieces(side: str, pieces: Sequence[str], expected: int) -> None:
-    """CTranslate2 finds pieces by name: each must have one of its own."""
+    """Raise ValueError unless size and </s> fit the model and all names, by which CTranslate2 looks up, are unique."""
     if len(pieces) != expected:
-        raise ValueError(f"{side} pieces: the model has {expected}, the vocabulary {len(pieces)}")
+        raise ValueError(f"{side} vocabulary: {len(pieces)} subwords, but the model has {expected}")
     if len(set(pieces)) != len(pieces):
-        raise ValueError(f"{side} pieces: some are there twice")
+        raise ValueError(f"{side} vocabulary: duplicate subwords")
     if pieces[EOS] != "</s>":
-        raise ValueError(f"{side} pieces: expected </s> to be number {EOS}, found {pieces[EOS]!r}")
+        raise ValueError(f"{side} vocabulary: expected </s> at id {EOS}, found {pieces[EOS]!r}")
 
 
 def _spec_of(model: Transformer) -> Any:
-    """The model in CTranslate2's terms, but for the vocabularies."""
+    """The CTranslate2 specification of the model, without vocabularies."""
     shape = model.shape
     layers = (shape.encoder_layers, shape.decoder_layers)
     specs = package().specs
@@ -94,7 +94,7 @@ def _fill_side(spec: Any, side: Encoder | Decoder, positions: Tensor) -> None:
 
 def _fill_self_attention(spec: Any, norm: nn.LayerNorm, attention: SelfAttention) -> None:
     _fill_norm(spec.layer_norm, norm)
-    _fill_linear(spec.linear[0], attention.qkv)  # rows in the same order: queries, keys, values
+    _fill_linear(spec.linear[0], attention.qkv)  # same row order: queries, keys, values
     _fill_linear(spec.linear[1], attention.output)
 
 
@@ -120,6 +120,6 @@ def _fill_linear(spec: Any, linear: nn.Linear) -> None:
 
 
 def _array(tensor: Tensor) -> NDArray[np.float32]:
-    """A copy: conversion to int8 overwrites what it is given."""
+    """A float32 copy, because conversion to int8 overwrites its input."""
     copied: NDArray[np.float32] = tensor.detach().cpu().float().numpy().copy()
     return copied
