@@ -17,7 +17,7 @@ from tests.training.commands import Command, descendants, events, finish, kill_a
 
 FLAT = {"flat": {"balance": {"strategy": "uniform"}}}
 DIVERGES = {"train": {"learning_rate": 1e30}}
-LONG = 600  # updates: long enough to be caught on the way
+LONG = 300  # updates: long enough to be caught on the way
 LOSSES = "baseline-train-token.json"
 
 
