@@ -3,19 +3,18 @@
 import numpy as np
 import pytest
 
-from evenglot.balance import STRATEGIES, Balancer, Description, Mixture, Needs, Signal, Strategy
+from evenglot.balance import STRATEGIES, Balancer, Description, Mixture, Needs, OptionError, Signal, Strategy
 from evenglot.config import ConfigError, load_config
 from evenglot.corpus.prepare import prepare
 from evenglot.corpus.prepared import open_prepared
-from evenglot.directions import sum_by_group
 from evenglot.preview.check import check
 from evenglot.preview.dry_run import dry_run
 from evenglot.progress import Bars
 from evenglot.reporting.page_data import run_data
-from evenglot.runs.log import read_log
 from evenglot.runs.run import Run
 from evenglot.training.train import train
 from tests.corpus.conftest import configure, corpus
+from tests.logs import json_events
 
 __all__ = ["configure", "corpus"]  # fixtures
 
@@ -31,7 +30,7 @@ class Favourite(Balancer):
 
     def __init__(self, groups, *, factor: float = 2.0, signal: str = "valid"):
         if factor < 1:
-            raise ValueError(f"factor: expected 1 or more, got {factor}")
+            raise OptionError("factor", f"expected 1 or more, got {factor}")
         super().__init__(groups)
         self.factor = factor
         description = describe_favourite(signal=signal)
@@ -99,10 +98,10 @@ def test_it_is_simulated_trained_and_reported(settings, configure, tmp_path):
     config = configure(*settings, *small)
     prepare(config, Bars())
     store, groups = open_prepared(config), config.data.groups
-    simulated = dry_run(config, sum_by_group(store.sizes, groups), sum_by_group(store.target_tokens, groups), 4)
+    simulated = dry_run(config, groups.sum(store.sizes), groups.sum(store.target_tokens), 4)
     assert simulated.simulation.mixtures[-1] != simulated.simulation.mixtures[0]
     assert train(config, tmp_path / "run") == "updates"
-    log = read_log(tmp_path / "run" / "log.jsonl")
+    log = json_events(tmp_path / "run" / "log.jsonl")
     assert max(event["step"] for event in log) == 6
     answered = [event for event in log if event["event"] == "balance"]
     assert answered

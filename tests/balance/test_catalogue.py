@@ -146,7 +146,7 @@ def test_names_and_options_are_checked_and_the_nearest_is_offered():
         create("chi-irb", SIZES)
     with pytest.raises(ValueError, match="^roh: unknown option of 'chi-ibr'; did you mean 'rho'"):
         create("chi-ibr", SIZES, roh=0.1)
-    with pytest.raises(ValueError, match="^tau: 'temperature' cannot do without it"):
+    with pytest.raises(ValueError, match="^tau: .*temperature"):
         create("temperature", SIZES)
 
 

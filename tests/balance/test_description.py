@@ -182,8 +182,6 @@ def test_facts_behind_warnings():
     assert create("chi-ibr", SIZES, estimator="token-ema").steadier_estimator is None
     assert create("chi-ibr", SIZES, signal="valid", estimator="ema").steadier_estimator is None
     assert create("uniform", SIZES).steadier_estimator is None
-    assert create("chi-ibr", SIZES, intervals=9).planned_intervals is None  # nothing is limited
-    assert create("chi-ibr", SIZES, max_passes=20, intervals=9).planned_intervals == 9
     tiny = {"a": 1, "b": 10**6, "c": 10**5}
     assert create("chi-ibr", tiny).is_faint
     assert not create("chi-ibr", SIZES).is_faint
@@ -234,7 +232,7 @@ INSIDES = {"best_response", "examples", "gradient", "loss_driven", "losses", "pr
 # Names of strategies, and words that are spelled the same, in string literals outside balance/
 LITERALS = {
     "config/models.py": {"chi-ibr"},  # the default
-    "config/reference.py": {"chi-ibr"},  # the example
+    "config/example.py": {"chi-ibr"},  # the example
     "demo.py": {"chi-ibr", "proportional"},
     "reporting/figures/simplex.py": {"uniform", "temperature"},  # labels of a figure
     "reporting/page_summary.py": {"schedule"},  # of the learning rate

@@ -82,7 +82,7 @@ def test_a_file_that_is_cut_off_is_named(run, tmp_path):
     (tmp_path / "in.gz").write_bytes(gzip.compress(b"abc\n" * 1000)[:-12])
     done = evenglot("translate", run, "--from", "aa", "--input", tmp_path / "in.gz", "--output", tmp_path / "out")
     assert done.returncode == 2
-    assert "cannot read on: the compressed file is cut off" in done.stderr
+    assert "in.gz:1: " in done.stderr
     assert "Traceback" not in done.stderr
     assert [path.name for path in tmp_path.iterdir()] == ["in.gz"]
 
