@@ -28,9 +28,7 @@ def main() -> None:
     smallest = min(store.sizes, key=lambda name: store.sizes[name])
     for tau in TEMPERATURES:
         epoch, tenth = (copies_in_batches(store, smallest, tau, parts) for parts in (1, 10))
-        print(
-            f"{smallest}, tau = {tau:g}: {epoch:.0%} with intervals of one pass over the data, {tenth:.0%} with a tenth of that"
-        )
+        print(f"{smallest}, tau = {tau:g}: {epoch:.0%} with an interval of one pass, {tenth:.0%} with a tenth of it")
 
 
 def copies_in_batches(store: Store, corpus: str, tau: float, parts: int) -> float:
