@@ -1,8 +1,8 @@
-"""What chi-IBR costs over plain training: `python -m benchmarks.balance_overhead` writes results/balance_overhead.md.
+"""Overhead of chi-IBR over plain training: `python -m benchmarks.balance_overhead` writes results/balance_overhead.md.
 
-Two equal models do the same updates in turn. One is trained by a bare loop that knows no languages; the other as
-`evenglot train` does it, with losses by language, the balancer's running losses, and a best response and a new drawing
-after each interval. (The bare loop draws new batches after each interval as well: that is no matter of balancing.)
+Two identical models take turns with the same updates. One is trained by a minimal loop without language statistics, the
+other like `evenglot train`, with losses per language, the balancer's running losses, and a best response after each
+interval. Both draw new batches after each interval, so the cost of drawing is not part of the overhead.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from evenglot.training.parallel import Processes
 from evenglot.training.step import Step
 
 RESULT = Path(__file__).parent / "results" / "balance_overhead.md"
-SIZES = ("tiny",)  # the smallest model is the worst case: larger ones have longer updates and the same things to count
+SIZES = ("tiny",)  # the worst case: larger models have longer updates and the same bookkeeping
 INTERVALS, BUDGET = 4, 2048
 
 
@@ -129,7 +129,7 @@ def measure(config: Config, store: Store) -> list[Times]:
 def plain_update(
     model: torch.nn.Module, optimizer: torch.optim.Optimizer, batches: list[Batch], tokens: int, smoothing: float
 ) -> float:
-    """What anybody would write."""
+    """One update of a minimal training loop."""
     model.train()
     optimizer.zero_grad()
     total = 0.0
@@ -144,7 +144,7 @@ def plain_update(
 
 
 def balanced_update(step: Step, number: int, batches: list[Batch], tokens: int, balancer: Balancer) -> float:
-    """As the training loop does it; the seconds that counting and observing take (counted once more, for the clock)."""
+    """One update of our training loop; returns the seconds for counting and observing, which is repeated to time it."""
     seen, _ = step.train(number, batches, tokens, balancer, {name: name for name in step.names})
     started = perf_counter()
     step.all_processes(step._observed(batches, [torch.zeros(len(batch.direction)) for batch in batches]))

@@ -1,7 +1,7 @@
-"""Our chi-square best response against root finding, bisection and a conic solver: python -m benchmarks.best_response
+"""Our chi-square best response compared to root finding, bisection and a conic solver.
 
-All rivals solve the same problems in one run, interleaved; times are medians. Rivals get v and p ready-made; ours also
-checks v. Prints the table and keeps it in benchmarks/results/.
+`python -m benchmarks.best_response` prints the table and writes it to benchmarks/results/. All solvers solve the same
+problems in one run, interleaved; times are medians. Our time includes the validation of v; the others skip it.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def divergence_at(eta: float, p: np.ndarray, v: np.ndarray) -> float:
 
 
 def bracket(p: np.ndarray, v: np.ndarray, rho: float) -> tuple[float, float]:
-    """Where eta lies: from the interior solution (or the smallest v) to just below the largest v."""
+    """Bounds of eta: from the interior solution (or the smallest v) to just below the largest v."""
     mean = p @ v
     low = min(v.min(), mean - np.sqrt((p @ (v - mean) ** 2) / (2 * rho)))
     return low, v.max() - 1e-12 * (v.max() - low)
@@ -87,7 +87,7 @@ def with_sorting(p: np.ndarray, v: np.ndarray, rho: float) -> np.ndarray:
 
 
 class Conic:
-    """CLARABEL through cvxpy; used once, or kept and solved again for another v, which spares cvxpy the compiling."""
+    """CLARABEL through cvxpy. A kept instance can be solved for another v without compiling the problem again."""
 
     def __init__(self, p: np.ndarray, rho: float) -> None:
         self.v = cvxpy.Parameter(p.size)
@@ -98,7 +98,7 @@ class Conic:
     def __call__(self, v: np.ndarray) -> np.ndarray:
         self.v.value = v
         with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "Solution may be inaccurate")  # the status goes into the results
+            warnings.filterwarnings("ignore", "Solution may be inaccurate")  # the status is part of the results
             self.problem.solve(solver=cvxpy.CLARABEL)
         return np.asarray(self.q.value)
 
@@ -160,7 +160,7 @@ def table(rows: list[dict[str, object]]) -> str:
 
 
 def accuracy(rows: list[dict[str, object]]) -> str:
-    """The worst over all problems, so that nobody is fast by being sloppy."""
+    """The worst accuracy of each solver over all problems."""
     qualities = [row["quality"] for row in rows]
     measures = list(qualities[0]["ours"])  # type: ignore[index]
     lines = ["| | " + " | ".join(measures) + " |", "|:---|" + "---:|" * len(measures)]

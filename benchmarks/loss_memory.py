@@ -19,7 +19,7 @@ from torch.profiler import ProfilerActivity, profile
 from evenglot.model.loss import CHUNK_LOGITS, smoothed_cross_entropy
 
 RESULT = Path(__file__).parent / "results" / "loss_memory.md"
-CASES = [(32_000, 512, 4096), (8_000, 128, 4096)]  # vocabulary, dim, pieces to predict
+CASES = [(32_000, 512, 4096), (8_000, 128, 4096)]  # vocabulary size, dimension, number of target subwords
 REPEATS, SMOOTHING, MEGABYTE = 7, 0.1, 1e6
 Problem = tuple[Tensor, Tensor, Tensor, Tensor]
 
@@ -73,7 +73,7 @@ def chunked(problem: Problem, chunk: int) -> None:
 
 
 def peak_of(way: Callable[[], None], problem: Problem) -> int:
-    """Bytes that torch has at most allocated at a time, from its own record of every allocation and release."""
+    """Peak memory allocated by torch in bytes, from the profiler's record of allocations and releases."""
     forget_gradients(problem)
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as record:
         way()

@@ -1,4 +1,4 @@
-"""How long drawing, packing and collating take: `python -m benchmarks.pack` writes benchmarks/results/pack.md."""
+"""Time of drawing, packing and collating: `python -m benchmarks.pack` writes benchmarks/results/pack.md."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from evenglot.batches.load import load
 from evenglot.sequences import ParallelSequences, Sequences
 
 RESULT = Path(__file__).parent / "results" / "pack.md"
-GOALS = {1_000_000: 0.5, 10_000_000: 6.0}  # seconds for drawing and packing so many pairs
+GOALS = {1_000_000: 0.5, 10_000_000: 6.0}  # number of pairs -> seconds for drawing and packing them
 BUDGET, REPEATS = 4096, 7
 
 
@@ -71,7 +71,7 @@ def sequences(lengths: np.ndarray) -> Sequences:
 
 
 def timed(work: Callable[[], Any]) -> tuple[Any, float]:
-    """What the work returns, and the median of the seconds it takes."""
+    """The result of `work` and the median of its time in seconds."""
     seconds = []
     for _ in range(REPEATS):
         started = perf_counter()

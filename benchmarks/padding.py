@@ -1,4 +1,4 @@
-"""Padding on prepared corpora: `python -m benchmarks.padding STORE ...` writes benchmarks/results/padding.md."""
+"""Padding of prepared corpora: `python -m benchmarks.padding STORE ...` writes benchmarks/results/padding.md."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Peak memory and time of `evenglot prepare` on generated text: python -m benchmarks.prepare [--pairs 5000000]
 
-The text is made of invented words with Zipf-like frequencies, in two languages of unequal size, so that it has the
-vocabulary statistics that make SentencePiece work. Nothing of it is kept.
+The text is made of invented words with Zipf-like frequencies, in two languages of unequal size, so that
+SentencePiece finds realistic word statistics. The text is deleted afterwards.
 """
 
 from __future__ import annotations

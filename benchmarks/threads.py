@@ -1,7 +1,7 @@
-"""Waiting threads that spin or sleep: `python -m benchmarks.threads` writes results/threads.md.
+"""Effect of OMP_WAIT_POLICY on training time: `python -m benchmarks.threads` writes results/threads.md.
 
-Trains for some updates in processes of their own, with OMP_WAIT_POLICY as it is by default and passive, alone and with
-another busy process on each core, in turn.
+Trains for a few updates in separate processes, with the default policy and with PASSIVE (waiting threads sleep instead
+of spinning), alone and with another busy process on each core.
 """
 
 from __future__ import annotations

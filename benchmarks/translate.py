@@ -1,7 +1,7 @@
-"""How fast is translating? `python -m benchmarks.translate RUN` writes results/translate.md.
+"""Speed of translation: `python -m benchmarks.translate RUN` writes results/translate.md.
 
-The same model and sentences, beam 5, one thread, in turn: our search in torch, CTranslate2 with float32 and int8, and
-Hugging Face's `generate` on the exported folder. RUN is a trained run whose store has test sets.
+Compares our search in torch, CTranslate2 with float32 and int8, and Hugging Face's `generate` on the exported folder,
+with the same model and sentences, beam 5 and one thread, taking turns. RUN is a trained run whose store has test sets.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def generate(run: Run, folder: Path) -> Way:
     huggingface.export(run, folder)
     transformers.utils.logging.set_verbosity_error()
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # it recommends a package that is not used
+        warnings.simplefilter("ignore")  # it recommends a package that we do not use
         tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
     model = transformers.AutoModelForSeq2SeqLM.from_pretrained(folder).eval()
     side = tag_kind(run.config().data.directions)

@@ -39,7 +39,7 @@ ERM = {"balance": {"strategy": "proportional"}}  # the recipe has chi-ibr
 MINUTES = 5.0
 UPDATES_A_MINUTE = 160  # for each model, so that the demo takes about the given time on two cores
 WARMUP = 150
-SEARCH = SearchOptions(max_ratio=3)  # a model trained for a few updates does not know when to stop
+SEARCH = SearchOptions(max_ratio=3)  # a barely trained model tends to produce endless translations
 
 
 def run_demo(out: Path, minutes: float = MINUTES, console: Console | None = None) -> Path:
@@ -121,7 +121,7 @@ def _train(config: Config, run: Run) -> None:
 
 
 def _conclude(console: Console, comparison: Mapping[str, Any]) -> None:
-    """What the numbers show, whichever model is better."""
+    """Print the conclusions of the comparison and their limits."""
     for metric in _text_metrics(comparison):
         for line in verdict(comparison, metric):
             console.print(line, highlight=False, markup=False)
@@ -136,7 +136,7 @@ def _conclude(console: Console, comparison: Mapping[str, Any]) -> None:
 
 
 def _text_metrics(comparison: Mapping[str, Any]) -> list[str]:
-    """Those computed from text, the primary one first."""
+    """The metrics computed from text, the primary one first."""
     found = [key for key, about in comparison["metrics"].items() if about["from_text"]]
     return sorted(found, key=lambda key: key != comparison["primary"])
 

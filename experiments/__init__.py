@@ -1,1 +1,1 @@
-"""What was measured on real corpora: grids, kept results, and the tables and pictures made from them."""
+"""Experiments on real corpora: grids, stored results, and the tables and figures generated from them."""

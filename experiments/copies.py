@@ -1,7 +1,7 @@
-"""How many sentences share a batch with a copy of themselves: python -m experiments.copies STORE, a prepared store.
+"""The fraction of sentences with a copy of themselves in the same batch: python -m experiments.copies STORE
 
-An interval as long as the data shows an over-sampled corpus more than once, copies are equally long, and batches are
-sorted by length. The store is one that `evenglot compare` made for runs of `related`.
+An interval as long as the data contains an oversampled corpus more than once; copies have the same length, and batches
+are sorted by length. STORE is the prepared store of the runs of `related`.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ from evenglot.batches.load import load
 from evenglot.corpus.store import Store, open_store
 
 TEMPERATURES = (1.5, 2, 3, 5, 100)
-BUDGET = 1024  # tokens of a batch in related/conf.yaml
+BUDGET = 1024  # tokens per batch in related/conf.yaml
 
 
 def main() -> None:
-    """Print the part of the smallest corpus's sentences, by temperature and length of interval."""
+    """Print the fraction for the smallest corpus, by temperature and interval length."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("store", type=Path)
     store = open_store(parser.parse_args().store)
     smallest = min(store.sizes, key=lambda name: store.sizes[name])
     for tau in TEMPERATURES:
         epoch, tenth = (copies_in_batches(store, smallest, tau, parts) for parts in (1, 10))
-        print(f"{smallest}, tau = {tau:g}: {epoch:.0%} in intervals of an epoch, {tenth:.0%} of a tenth of one")
+        print(f"{smallest}, tau = {tau:g}: {epoch:.0%} with an interval of one pass, {tenth:.0%} with a tenth of it")
 
 
 def copies_in_batches(store: Store, corpus: str, tau: float, parts: int) -> float:
-    """In the first interval of seed 1."""
+    """The fraction in the first interval of seed 1."""
     sizes = store.sizes
     q = dict(zip(sizes, temperature(list(sizes.values()), tau).tolist(), strict=True))
     interval = draw(sizes, q, seed=1, interval=0, pairs=sum(sizes.values()) // parts)

@@ -1,4 +1,4 @@
-"""Tables of what happened on the way: validation, and what the mixtures of chi-IBR followed."""
+"""Tables about the course of training: validation results, and the losses behind the mixtures of chi-IBR."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from experiments.kept import runs_of, strategies_of
 from experiments.wording import Table, language, signed
 
 LENGTHS = {"related": (1000, 2000, 3000), "related-long": (3000, 6000, 9000), "diverse": (2000, 4000, 6000)}
-MEANS_OF_BATCHES = "chi-R5-ema"  # the strategy that goes by them, with intervals enough
+MEANS_OF_BATCHES = "chi-R5-ema"  # a strategy that uses means of batches, with enough intervals
 
 
 def lengths(folder: Path, direction: str) -> Table:
-    """Validation loss a character and chrF of greedy translations on the way: the smaller and the larger half."""
+    """Validation loss per character and chrF of greedy translations during training; smaller / larger corpora."""
     lengths = LENGTHS[folder.name]
     heading = ["", "seeds", *(f"loss at {at:,}" for at in lengths), *(f"chrF at {at:,}" for at in lengths)]
     rows = []
@@ -37,11 +37,11 @@ def lengths(folder: Path, direction: str) -> Table:
 
 
 def noise(folder: Path, direction: str) -> Table:
-    """Of runs of chi-IBR, in the second half of their intervals: how much of what the mixture answers is noise?
+    """The fraction of noise in the excess losses that chi-IBR responds to, in the second half of the intervals.
 
-    Noise is what excesses do from one interval to the next beyond a straight line: the mean square of second
-    differences, which have six times the variance of one value. It is set beside the variance over languages (weighted
-    by p) that the best response answers to.
+    The noise variance of an excess loss is estimated from second differences over the intervals: their mean square,
+    divided by six, because a second difference has six times the variance of one value. It is compared to the variance
+    over languages (weighted by p), which determines the best response.
     """
     heading = [
         "",
@@ -74,14 +74,15 @@ def noise(folder: Path, direction: str) -> Table:
 
 
 def _answers_training_losses(told: History) -> bool:
-    """Around the data: other centres and validation sets, which are the same each time, have another noise."""
+    """Only chi-IBR with training losses and the data as centre: validation losses and other centres differ in noise."""
     balance = told.about.config["balance"]
     return bool(balance["strategy"] == "chi-ibr" and balance["signal"] == "train" and balance["center"] == "data")
 
 
 def _noise_of(told: History) -> list[float]:
-    """Intervals, noise of smaller and of larger corpora, its part in the variance, how often the smaller are shown, the
-    temperature whose mixture is nearest to the mean one, and the part of the pairs in which they differ.
+    """The cells of a row: number of intervals; noise of the smaller and of the larger corpora; its fraction of the
+    variance; mean q / p of the smaller corpora; the temperature whose mixture is nearest to the mean mixture; and the
+    total variation distance of the two.
     """
     names = told.names
     losses = np.array([told.running_losses.values[name] for name in names], dtype=float)
@@ -107,7 +108,7 @@ def _noise_of(told: History) -> list[float]:
 
 
 def _nearest_temperature(p: Numbers, mixture: Numbers) -> tuple[float, float]:
-    """And the part of the pairs that would have to be others."""
+    """The temperature whose mixture is nearest, and its total variation distance."""
     taus = 1 / np.linspace(1, 0.01, 991)
     mixtures = p ** (1 / taus[:, None])
     mixtures /= mixtures.sum(axis=1, keepdims=True)
@@ -116,7 +117,7 @@ def _nearest_temperature(p: Numbers, mixture: Numbers) -> tuple[float, float]:
 
 
 def bias(folder: Path, direction: str) -> Table:
-    """By how much running means of batch means differ from means of the interval, after the first third of a run."""
+    """Running mean of batch means minus mean of the interval, after the first third of a run."""
     differences = []
     for run in runs_of(folder, direction, MEANS_OF_BATCHES):
         responses = of_kind(read_log(run.log_file), BalanceEvent)
@@ -138,7 +139,7 @@ def _chrf_at(told: History, at: int) -> tuple[float, float] | None:
 
 
 def _halves(steps: Sequence[int], values: Mapping[str, Sequence[float | None]], at: int) -> tuple[float, float] | None:
-    """Means over the smaller and the larger corpora after so many updates."""
+    """Means over the smaller and over the larger corpora after `at` updates; None if values are missing."""
     if at not in steps:
         return None
     found = [value for each in values.values() if (value := each[steps.index(at)]) is not None]  # largest corpus first

@@ -1,4 +1,4 @@
-"""Pictures of the kept results: python -m experiments.figures. They go to `figures/` of each experiment."""
+"""Figures of the stored results, in `figures/` of each experiment: python -m experiments.figures"""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from evenglot.runs.history import history
 from evenglot.runs.log import read_log
 from experiments.kept import HERE, SEEDS, compared_to, runs_of
 
-# The strategies whose course is drawn: mixture and losses over time.
+# Strategies with figures of mixture and losses over time.
 STORIES = {
     "related": ("chi-R5", "chi-R5-base100"),
     "related-long": ("chi-R5-base100",),
@@ -21,7 +21,7 @@ STORIES = {
 
 
 def main() -> None:
-    """Draw the main rows of every experiment that have seeds enough, or as many as ERM."""
+    """Draw the main rows of every experiment that have enough seeds (or as many as ERM)."""
     for experiment, strategies in STORIES.items():
         for results in sorted((HERE / experiment / "results").iterdir()):
             _draw(HERE / experiment, results.name, strategies)

@@ -1,6 +1,6 @@
-"""What is achievable for every language: python -m experiments.ideal writes related/ideal-valid-token.json.
+"""The lowest known loss of each language: python -m experiments.ideal writes related/ideal-valid-token.json.
 
-For each, the lowest validation loss of three fixed mixtures, each a mean over its seeds: baselines for
+For each language, the minimum over three fixed mixtures of the validation loss (mean over seeds): the baseline of
 `beyond-any-en.yaml`.
 """
 
@@ -25,7 +25,7 @@ def main() -> None:
 
 
 def _best_validation(run: Run) -> dict[str, float]:
-    """Losses at the checkpoint that was kept as the best."""
+    """Validation losses of the best checkpoint."""
     best = [event for event in of_kind(read_log(run.log_file), ValidationEvent) if event.best]
     return dict(best[-1].loss)
 

@@ -1,4 +1,4 @@
-"""The kept results of finished runs."""
+"""The stored results of finished runs."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from evenglot.comparison.scored_run import read_scored_run
 from evenglot.runs.run import Run
 
 HERE = Path(__file__).parent
-SEEDS = 3  # that a claim needs
+SEEDS = 3  # required for a claim
 
 
 def strategies_of(folder: Path, direction: str) -> list[str]:
-    """Those with finished runs, in alphabetical order."""
+    """The strategies with finished runs, in alphabetical order."""
     return sorted({file.parts[-3] for file in (folder / "results" / direction).glob("*/seed-*/scores.json")})
 
 
 def runs_of(folder: Path, direction: str, strategy: str) -> list[Run]:
-    """The finished ones."""
+    """The finished runs of a strategy."""
     return [Run(path.parent) for path in sorted((folder / "results" / direction / strategy).glob("seed-*/scores.json"))]
 
 
 @cache
 def compared_to(reference: str, folder: Path, direction: str, without_seed: int | None = None) -> Comparison:
-    """Of all rows there are: the more, the better is known how noisy training is."""
+    """The comparison of all rows; more rows give a better estimate of the seed variance."""
     return _comparison(folder, direction, without_seed).against(reference)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from experiments.kept import HERE
 
-# What the paper's tables call our rows, and what they are compared to there.
+# Our rows -> names in the paper's tables.
 METHODS = {
     "tau-5": "ERM_tau5",
     "tau-100": "ERM_tau100",
@@ -21,7 +21,7 @@ METHODS = {
     "cvar-ibr": "CVaR-GDRO_IBR",
     "chi-pd": "chi2-GDRO_PD",
 }
-TABLES = {  # where the paper has the strategies of ours: its table, its corpus, what we call that
+TABLES = {  # our grid -> table of the paper with these strategies, its corpus, and our name of it
     "related/table-a": ("tab:ted:full", "ted_related", "TED related"),
     "related/table-b": ("tab:wmt:dro", "wmt", "WMT"),
     "related/table-c": ("tab:ted:full", "ted_related", "TED related"),
@@ -29,7 +29,7 @@ TABLES = {  # where the paper has the strategies of ours: its table, its corpus,
     "related-long/main": ("tab:ted:full", "ted_related", "TED related"),
     "diverse/main": ("tab:ted:full", "ted_diverse", "TED diverse"),
 }
-ABLATION = {  # en-any only; the radii are its smaller and its larger one, as R = 5 and R = 10 are ours
+ABLATION = {  # en-any only; the paper's smaller and larger radius correspond to our R = 5 and R = 10
     "ted_related": {
         "tau-100": "ERM tau=100",
         "chi-R5-nobase": "chi-IBR rho=0.05 no baseline",
@@ -42,7 +42,7 @@ ABLATION = {  # en-any only; the radii are its smaller and its larger one, as R 
 
 
 def paper_numbers(table: str, direction: str) -> dict[str, Any] | None:
-    """The paper's average BLEU, keyed by our names, and where it is from."""
+    """The paper's average BLEU, keyed by our names, and its corpus."""
     if table not in TABLES:
         return None
     of, dataset, where = TABLES[table]

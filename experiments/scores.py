@@ -1,4 +1,4 @@
-"""Tables of scores: strategies beside ERM, beside the paper's numbers, beside one another, and language by language."""
+"""Tables of scores: strategies compared to ERM, to the paper's numbers and to each other, and per language."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from experiments.paper import paper_numbers
 from experiments.wording import Table, language, signed, written
 
 GROUPS = {"mean": "chrF++", "low_resource": "smaller four", "high_resource": "larger four", "worst": "worst by loss"}
-OTHER_RUNS = {"chi-ideal": 9}  # that its baselines were made of by hand (ideal.py)
-DUELS = (  # experiment, direction, row, what it is set beside
+OTHER_RUNS = {"chi-ideal": 9}  # reference runs of baselines that were not computed by the grid (ideal.py)
+DUELS = (  # experiment, direction, row, the row it is compared to
     ("related", "any-en", "chi-R5-base100", "tau-1.5-often"),
     ("related", "any-en", "chi-R5-nobase", "tau-1.5-often"),
     ("related", "en-any", "chi-R5-base100", "tau-1.5-often"),
@@ -47,11 +47,11 @@ SECOND_THOUGHTS = (
     ("related", "en-any", "rising-100", "erm"),
     ("related", "en-any", "rising-100", "tau-1.5-often"),
 )
-SEEN = 1  # the seed before them
+SEEN = 1  # the seed that was known when these rows were planned
 
 
 def beside_the_paper(folder: Path, table: str, direction: str) -> Table:
-    """Scores of ERM, and differences to it with their intervals, for the rows of a grid."""
+    """Scores of ERM, and for the other rows of a grid the differences to ERM with confidence intervals."""
     comparison, rows = _rows_of(folder, table, direction)
     erm, directions = comparison.reference, list(comparison.pairs)
     largest, smallest = directions[0], directions[-1]
@@ -70,7 +70,7 @@ def beside_the_paper(folder: Path, table: str, direction: str) -> Table:
 
 
 def languages(folder: Path, direction: str) -> Table:
-    """chrF++ of every language: of ERM, and differences to it; bold, if significant after Holm's correction."""
+    """chrF++ per language: scores of ERM and differences to it, bold if significant after Holm's correction."""
     comparison, rows = _rows_of(folder, "main", direction)
     lines = []
     for row in rows:
@@ -85,19 +85,19 @@ def languages(folder: Path, direction: str) -> Table:
 
 
 def passes(folder: Path, direction: str) -> Table:
-    """How often each corpus was read."""
+    """Number of passes over each corpus."""
     comparison, rows = _rows_of(folder, "main", direction)
     lines = [[row.name, *(f"{row.passes[name]:.1f}" for name in comparison.pairs)] for row in rows]
     return ["", *_sizes(comparison)], lines
 
 
 def duels() -> Table:
-    """Rows beside others than ERM."""
+    """Comparisons of rows with other rows than ERM."""
     return _heading_of_duels(), [_duel(*each) for each in DUELS if _is_run(*each)]
 
 
 def fresh() -> Table:
-    """Rows that were thought of after a seed had been seen, without that seed."""
+    """Comparisons of rows that were planned after the results of one seed were known, without that seed."""
     return _heading_of_duels(), [_duel(*each, without_seed=SEEN) for each in SECOND_THOUGHTS]
 
 
@@ -117,7 +117,7 @@ def _duel(experiment: str, direction: str, name: str, opponent: str, without_see
 
 
 def _rows_of(folder: Path, grid: str, direction: str) -> tuple[Comparison, list[Row]]:
-    """Those of a grid, in its order, as far as they are run; beside ERM."""
+    """The comparison to ERM, and the finished rows of a grid in its order."""
     content, _ = yaml12.parse((folder / f"{grid}-{direction}.yaml").read_text(encoding="utf-8"))
     comparison = compared_to("erm", folder, direction)
     found = {row.name: row for row in comparison.rows}
@@ -141,9 +141,9 @@ def _scores(comparison: Comparison, row: Row) -> list[str]:
     return [*cells, f"{mean('bleu'):.1f}", f"{mean('loss'):.3f}"]
 
 
-@cache  # a row stands in several tables
+@cache  # a row is in several tables
 def _differences(comparison: Comparison, row: Row) -> tuple[str, ...]:
-    """To the reference."""
+    """Differences to the reference, as cells of a table."""
     of_chrf, of_bleu, of_loss = (comparison.findings(row, metric).groups for metric in ("chrf", "bleu", "loss"))
     loud = _seeds(comparison, row) >= SEEDS
     shown = [*((of_chrf[group], 1) for group in GROUPS), (of_bleu["mean"], 1), (of_loss["mean"], 3)]
@@ -151,7 +151,7 @@ def _differences(comparison: Comparison, row: Row) -> tuple[str, ...]:
 
 
 def _seeds(comparison: Comparison, row: Row) -> int:
-    """That a difference rests on."""
+    """The number of seeds behind a difference."""
     return min(len(row.seeds), len(comparison.reference.seeds))
 
 

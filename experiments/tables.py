@@ -1,8 +1,8 @@
-"""Tables of the docs from the kept results, beside the paper's numbers: python -m experiments.tables
+"""Tables of the docs, generated from the stored results and the paper's numbers: python -m experiments.tables
 
-In docs/results.md and in the README of each experiment it rewrites what stands between `<!-- NAME -->` and
-`<!-- end -->`. NAME is a grid file of an experiment (related/table-a-any-en), or one of `KINDS` with the directions
-(related/lengths-any-en), or one of `WHOLE`, which are of several experiments.
+Rewrites the text between `<!-- NAME -->` and `<!-- end -->` in docs/results.md and in the README of each experiment.
+NAME is a grid file of an experiment (related/table-a-any-en), one of `KINDS` with the directions
+(related/lengths-any-en), or one of `WHOLE`, which cover several experiments.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ KINDS = {"languages": languages, "passes": passes, "lengths": lengths, "noise": 
 
 
 def main() -> None:
-    """Rewrite the blocks."""
+    """Rewrite the tables in all pages."""
     for page in PAGES:
         page.write_text(renewed(page.read_text(encoding="utf-8")), encoding="utf-8")
 
 
 def renewed(text: str) -> str:
-    """The same text with all of its tables made anew."""
+    """The text with all of its tables regenerated."""
     return BLOCK.sub(lambda found: f"{found['open']}{_table(found['name'])}\n{found['close']}", text)
 
 

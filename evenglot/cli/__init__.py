@@ -65,12 +65,12 @@ def common(
 
 
 def main() -> None:
-    """Run the command line. Bad input: one clear line for each error, exit code 2.
+    """Run the command line. For bad input, print one line per error and exit with code 2.
 
     Ctrl-C and a closed pipe end the process at once, even inside a library that does not check for signals. Nothing is
-    lost: every file we write is complete or absent.
+    lost, because files are written atomically.
     """
-    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # before torch loads: waiting threads that spin steal the cores
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # before torch loads: spinning threads would waste the cores
     for number in (signal.SIGINT, signal.SIGPIPE):
         signal.signal(number, signal.SIG_DFL)
     try:
@@ -84,4 +84,4 @@ def main() -> None:
     except Exception as error:
         if not hasattr(error, "format_message"):
             raise
-        fail_usage(error)  # of click, or of typer's own copy of it
+        fail_usage(error)  # an exception of click, or of typer's copy of click

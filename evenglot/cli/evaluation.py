@@ -38,7 +38,7 @@ def score(
     ] = None,
     device: Device = "auto",
 ) -> None:
-    """Translate and score a held-out set: BLEU, chrF++, TER, loss.
+    """Translate and score held-out data: BLEU, chrF++, TER, loss.
 
     Writes scores.json to the run folder.
     """

@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 
 
 def fail_usage(error: Any) -> NoReturn:
-    """A wrong option or argument; without a message, the help has been printed instead."""
+    """Report a wrong option or argument; if there is no message, the help has been printed instead."""
     if message := error.format_message():
         command = error.ctx.command_path if getattr(error, "ctx", None) else "evenglot"
         fail(f"{message.rstrip('.')}; see `{command} --help`")
@@ -16,7 +16,7 @@ def fail_usage(error: Any) -> NoReturn:
 
 
 def fail(message: str) -> NoReturn:
-    """Print the message, one error a line, and exit. Of several processes (torchrun), each says which one it is."""
+    """Print the message, one error per line, and exit. Under torchrun, each line names the process."""
     who = f" (process {os.environ.get('RANK')})" if os.environ.get("WORLD_SIZE", "1") != "1" else ""
     for line in message.splitlines():
         print(f"evenglot{who}: {line}", file=sys.stderr)

@@ -1,6 +1,6 @@
-"""The configuration. Every key is declared once, with its meaning, range and flags (section.py, `key`).
+"""The configuration. Each key is declared once, with its meaning, range and flags (`key` in section.py).
 
-`evenglot example`, `evenglot schema` and docs/configuration.md are made from these declarations.
+`evenglot example`, `evenglot schema` and docs/configuration.md are generated from these declarations.
 
 config = load_config("conf.yaml", ["balance.rho=0.1"])   # all errors at once, each with file and line
 config.save("run/config.yaml")                           # every default filled in, paths absolute

@@ -29,7 +29,7 @@ SPLITS: tuple[Split, ...] = ("train", "valid", "test")
 
 
 def _pattern(value: Any, info: ValidationInfo) -> Any:
-    """A path pattern, or two: made absolute, so that a saved configuration means the same anywhere."""
+    """One or two path patterns, made absolute, so that a saved configuration works in any folder."""
     if isinstance(value, str):
         return _absolute(check_pattern(value), info)
     if isinstance(value, list | tuple) and len(value) == 2 and all(isinstance(path, str) for path in value):
@@ -55,7 +55,7 @@ def _columns(value: Any) -> Any:
 
 
 def _listed(value: Any) -> Any:
-    """One alone is a list of one."""
+    """A single value becomes a list of one."""
     return value if isinstance(value, list | tuple) else [value]
 
 
@@ -65,7 +65,7 @@ PathPattern = Annotated[Pattern, BeforeValidator(_pattern)]
 
 
 class Declaration(Section):
-    """An entry of `data.directions`: one direction, or all from some languages to some, and paths of their own."""
+    """An entry of `data.directions`: one direction or several, optionally with a label and paths."""
 
     src: Codes = Field(description="Source language, or several.", validation_alias=AliasChoices("src", "from"))
     tgt: Codes = Field(description="Target language, or several.", validation_alias=AliasChoices("tgt", "to"))
@@ -85,12 +85,12 @@ class Declaration(Section):
     @model_validator(mode="after")
     def _leads_somewhere(self) -> Self:
         if not self.directions:
-            raise ValueError(f"{self.src[0]!r} is source and target; nothing is left to translate")
+            raise ValueError(f"{self.src[0]!r} is both source and target; expected two different languages")
         return self
 
     @model_serializer
     def _shortest(self) -> str | dict[str, Any]:
-        """As a person would write it."""
+        """The shortest equivalent form."""
         if len(self.src) == len(self.tgt) == 1:
             languages: dict[str, Any] = {"src": self.src[0], "tgt": self.tgt[0]}
         else:
@@ -101,12 +101,12 @@ class Declaration(Section):
 
     @property
     def without(self) -> set[str]:
-        """Splits that these directions do not have, whatever others have: they were said to be null."""
+        """Splits that are explicitly null: these directions do not have them, even if others do."""
         return {split for split in SPLITS if split in self.model_fields_set and getattr(self, split) is None}
 
     @property
     def directions(self) -> tuple[Direction, ...]:
-        """All that are meant: combinations of different languages."""
+        """All combinations of two different languages."""
         return tuple(Direction(src, tgt, self.label) for src, tgt in product(self.src, self.tgt) if src != tgt)
 
 
@@ -221,10 +221,10 @@ order of the languages in the file name. null: [1, 2]""",
     def _without_training(self) -> Faults:
         names = [d.name for d in self.directions if self._pattern_of(d, "train")[1] is None]
         if names:
-            yield ("train",), f"missing; it says where the training text of {some(names)} stands"
+            yield ("train",), f"missing; set the path of the training text of {some(names)}"
 
     def _mistaken(self) -> Faults:
-        """Patterns under which different texts are the same file; the first case of each."""
+        """Patterns that resolve to the same file for different texts; the first case of each pattern."""
         readers: dict[tuple[Split, Sides], str] = {}
         found: dict[Keys, str] = {}
         for direction, split in product(self.directions, SPLITS):
@@ -233,13 +233,15 @@ order of the languages in the file name. null: [1, 2]""",
                 keys, _ = self._pattern_of(direction, split)
                 other = readers.setdefault((split, sides), direction.name)
                 if sides[0] == sides[1]:
-                    found.setdefault(keys, f"source and target of {direction.name} would be the same: {sides[0].path}")
+                    found.setdefault(
+                        keys, f"source and target of {direction.name} would be the same file: {sides[0].path}"
+                    )
                 elif other != direction.name:
-                    found.setdefault(keys, f"{other} and {direction.name} would be the same: {sides[0].path}")
+                    found.setdefault(keys, f"{other} and {direction.name} would be the same file: {sides[0].path}")
         yield from found.items()
 
     def _missing(self) -> Faults:
-        """What is not on disk, in one error for each pattern."""
+        """Files that do not exist, in one error per pattern."""
         absent: dict[Keys, dict[Path, None]] = {}
         hints: dict[Keys, str] = {}
         for direction, split in product(self.directions, SPLITS):
@@ -248,7 +250,7 @@ order of the languages in the file name. null: [1, 2]""",
                 continue
             absent.setdefault(keys, {}).update(dict.fromkeys(paths))
             if not missing(find(_either_way(pattern), direction, self.tsv_columns)):
-                hints[keys] = "; to use a corpus both ways, write {pair} for {src}-{tgt}"
+                hints[keys] = "; to use a corpus in both directions, write {pair} instead of {src}-{tgt}"
         for keys, found in absent.items():
             yield keys, f"no such file: {some(map(str, found))}{hints.get(keys, '')}"
 

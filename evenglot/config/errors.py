@@ -1,4 +1,4 @@
-"""What is wrong with a configuration, in plain words: from pydantic's errors to lines with file, line and advice."""
+"""Errors in a configuration: pydantic's errors as readable lines with file, line number and advice."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 
 from evenglot.wording import did_you_mean
 
-Keys = tuple[Any, ...]  # the way to a value: section, key, position in a list
+Keys = tuple[Any, ...]  # the path of a value: section, key, position in a list
 Faults = Iterator[tuple[Keys, str]]
-KnownKeys = Callable[[Keys], list[str]]  # of the section with these keys
+KnownKeys = Callable[[Keys], list[str]]  # the keys that the section at this path can have
 
 
 class ConfigError(ValueError):
-    """All that is wrong with a configuration, one error a line, each with its place.
+    """All errors in a configuration, one per line, each with its place.
 
-    `keys`: the settings at fault, as far as they are known.
+    `keys`: the paths of the wrong settings, as far as they are known.
     """
 
     def __init__(self, lines: Iterable[str], keys: Iterable[Keys] = ()) -> None:
@@ -30,19 +30,19 @@ class ConfigError(ValueError):
 
 
 class Places(Protocol):
-    """Where the values of a configuration stand (source.py)."""
+    """The places of values in a config file (implemented in source.py)."""
 
     value: dict[Any, Any]
 
     def place(self, keys: Keys) -> str:
-        """In words, such as 'conf.yaml:10'."""
+        """The place as text, such as 'conf.yaml:10'."""
 
     def order(self, keys: Keys) -> int:
-        """For sorting."""
+        """A sort key."""
 
 
 def refuse(faults: Iterable[tuple[Keys, str]]) -> None:
-    """If there are any (keys, message), raise them from inside a validator; pydantic adds them to its own."""
+    """Inside a validator: raise the given errors (keys, message), if any; pydantic adds them to its own."""
     details = [
         InitErrorDetails(type=PydanticCustomError("plain", "{message}", {"message": message}), loc=keys, input=None)
         for keys, message in faults
@@ -52,14 +52,14 @@ def refuse(faults: Iterable[tuple[Keys, str]]) -> None:
 
 
 def explain(error: ValidationError, source: Places, known_keys: KnownKeys) -> ConfigError:
-    """What pydantic found, sorted by line."""
+    """Pydantic's errors as a ConfigError, sorted by line."""
     found: dict[Keys, list[ErrorDetails]] = defaultdict(list)
     for detail in error.errors(include_url=False):
         found[_keys_in(source.value, detail)].append(detail)
     lines = []
     for keys in sorted(found, key=lambda keys: (source.order(keys), list(map(str, keys)))):
         if any(other[: len(keys)] == keys for other in found if len(other) > len(keys)):
-            continue  # one of several possible types did not fit; the error further inside says more
+            continue  # a failed alternative of a union type; the error at the deeper path is more specific
         place, name = source.place(keys), _name(keys)
         prefix = place if place == f"--set {name}" else f"{place}: {name}"
         lines += [f"{prefix}: {message}" for message in _messages(found[keys], keys, known_keys)]
@@ -67,7 +67,7 @@ def explain(error: ValidationError, source: Places, known_keys: KnownKeys) -> Co
 
 
 def _keys_in(value: Any, detail: ErrorDetails) -> Keys:
-    """Pydantic's location without the steps that are not in the file: names of types, positions in a list of one."""
+    """Pydantic's location without the parts that are not in the file: names of types, positions in a list of one."""
     keys: list[Any] = []
     key: Any
     for key in detail["loc"]:
@@ -87,7 +87,7 @@ def _messages(details: list[ErrorDetails], keys: Keys, known_keys: KnownKeys) ->
     for detail in details:
         kind, context = detail["type"], detail.get("ctx", {})
         if kind == "missing":
-            messages.append("missing; a config cannot do without it")
+            messages.append("missing; this key is required")
         elif kind in ("extra_forbidden", "invalid_key"):
             key = str(keys[-1]) if keys else show(detail["input"])
             messages.append(f"unknown key; {did_you_mean(key, known_keys(keys[:-1]))}")
@@ -123,12 +123,12 @@ EXPECTED: Mapping[str, str] = {
 
 
 def _name(keys: Keys) -> str:
-    """As in 'data.directions[2].src'."""
+    """The name of a key, such as 'data.directions[2].src'."""
     return "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in keys).removeprefix(".")
 
 
 def show(value: Any) -> str:
-    """A value for a message, as YAML has it, not too long."""
+    """A value for a message: in YAML notation, shortened if necessary."""
     if value is None or isinstance(value, bool):
         return {None: "nothing", True: "true", False: "false"}[value]
     return _shortener.repr(value)

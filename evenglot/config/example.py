@@ -1,4 +1,4 @@
-"""`evenglot example`: a configuration with every key, its default and its meaning, made from the declared fields."""
+"""`evenglot example`: a config with every key, its default and its meaning, generated from the declared fields."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from evenglot.config.section import Section
 
 WIDTH = 120
 COMMENT = 27  # column at which comments beside keys start
-EXAMPLE_STRATEGY = "chi-ibr"  # the one whose options are keys of the example
+EXAMPLE_STRATEGY = "chi-ibr"  # its options are listed in the example
 INTRODUCTION = """\
 Configuration of evenglot. All keys are listed here with their meaning and default. Only `data.directions` and
 `data.train` are required; the shortest configuration is
@@ -32,7 +32,7 @@ command line: evenglot train conf.yaml --set balance.rho=0.1 --set data.directio
 
 
 def example() -> str:
-    """The text of the example."""
+    """The text of the example configuration."""
     parts = [_comment(INTRODUCTION)]
     for name, info in Config.model_fields.items():
         if isinstance(info.annotation, type) and issubclass(info.annotation, Section):
@@ -43,7 +43,7 @@ def example() -> str:
 
 
 def section_text(model: type[Section]) -> str:
-    """What is said about a section as a whole."""
+    """The description of a section."""
     text = inspect.getdoc(model) or ""
     if model is not BalanceSettings:
         return text
@@ -60,17 +60,17 @@ def section_text(model: type[Section]) -> str:
 
 
 def summary(strategy: str) -> str:
-    """A strategy in a sentence."""
+    """One sentence about a strategy."""
     return (inspect.getdoc(STRATEGIES[strategy].build) or "").splitlines()[0]
 
 
 def options(strategy: str) -> list[str]:
-    """The keys of `balance` that only this strategy has."""
+    """The options of a strategy: the keys of `balance` without those that all strategies have."""
     return [name for name in model_of(strategy).model_fields if name not in BalanceSettings.model_fields]
 
 
 def _listed(found: list[str], known: list[str]) -> str:
-    """Options by name; those of another strategy together, if most of them are."""
+    """The options in `found`, separated by commas; summarised if most options in `known` are among them."""
     shared = [name for name in found if name in known]
     if 2 * len(shared) <= len(known):
         return ", ".join(found)
@@ -79,21 +79,21 @@ def _listed(found: list[str], known: list[str]) -> str:
 
 
 def shown_value(info: FieldInfo) -> Any:
-    """The default, or the value that is declared for the example."""
+    """The default, or the value declared for the example."""
     value = info.examples[0] if info.examples else info.default
     return list(value) if isinstance(value, tuple) else value
 
 
 @dataclass
 class KeyGroup:
-    """Keys that belong together, and the text about all of them."""
+    """A group of related keys and the text above them."""
 
     text: str
     fields: dict[str, FieldInfo] = field(default_factory=dict)
 
 
 def key_groups(model: type[Section]) -> list[KeyGroup]:
-    """The keys of a section, in groups; those of `balance` with the options of the example's strategy."""
+    """The keys of a section in groups; for `balance`, with the options of the example strategy."""
     groups = [KeyGroup("")]
     fields = model_of(EXAMPLE_STRATEGY) if model is BalanceSettings else model
     for name, info in fields.model_fields.items():
@@ -105,7 +105,7 @@ def key_groups(model: type[Section]) -> list[KeyGroup]:
 
 
 def flags(info: FieldInfo) -> dict[str, Any]:
-    """What is declared about a key beside its meaning (see `section.key`)."""
+    """The flags of a key (see `key` in section.py)."""
     extra: Any = info.json_schema_extra
     return extra or {}
 
@@ -122,7 +122,7 @@ def _section(name: str, model: type[Section]) -> Iterator[str]:
 
 
 def _keys(fields: Mapping[str, FieldInfo], indent: str) -> Iterator[str]:
-    """Keys with their comments: beside and below them, or above if they have lines of their own."""
+    """Keys with their comments: to the right of the key, or above it if the text has several lines."""
     lines = {name: f"{indent}{name}: {yaml12.dump_line(shown_value(info))}" for name, info in fields.items()}
     column = max(COMMENT, *(len(line) + 1 for name, line in lines.items() if "\n" not in _meaning(fields[name])), 0)
     for name, line in lines.items():

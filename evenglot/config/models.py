@@ -1,4 +1,4 @@
-"""The whole configuration as typed models: YAML in, resolved YAML out."""
+"""The complete configuration as typed models, read from YAML and saved as resolved YAML."""
 
 from __future__ import annotations
 
@@ -94,13 +94,13 @@ class StoreSettings(Section):
 
 
 class BatchSettings(Section):
-    """How sentence pairs are sampled and batched. An interval is what is sampled and trained between two mixtures."""
+    """How sentence pairs are sampled and batched. An interval is the time between two updates of the mixture."""
 
     tokens_per_batch: Count = key(
-        4096, "Sentences in a batch times the length of the longest: what has to fit into memory."
+        4096, "Batch size including padding (number of sentences times longest sentence); limited by memory."
     )
     tokens_per_update: Count = key(
-        65_536, "Tokens of one optimizer update, over all batches and devices; 65,536 in the paper."
+        65_536, "Tokens per optimizer update, over all batches and devices; 65,536 in the paper."
     )
     interval_pairs: Count | None = key(
         None, "Sentence pairs per interval: how often the mixture can change. null: one pass over the data."
@@ -118,11 +118,11 @@ class BatchSettings(Section):
 
     @property
     def micro_batches(self) -> int:
-        """Batches whose gradients make one update."""
+        """Number of batches whose gradients are accumulated for one update."""
         return max(1, self.tokens_per_update // self.tokens_per_batch)
 
 
-AUTO = "auto:"  # and then a mixture
+AUTO = "auto:"  # followed by a mixture
 
 
 def _reference_or_path(value: str, info: ValidationInfo) -> str:
@@ -155,33 +155,33 @@ class BalanceSettings(Section):
 
     @property
     def description(self) -> Description:
-        """What the strategy says of itself before the sizes of the corpora are known."""
+        """The description of the strategy, which does not depend on corpus sizes."""
         return describe(self.strategy, **self.options)
 
     @property
     def reference_mixture(self) -> str | None:
-        """What the reference run is drawn from that is to be trained first: `baseline: auto`, or `auto:tau:100`."""
+        """The mixture of the reference run to train first (`baseline: auto` or `auto:tau:100`), or None."""
         given = self.options.get("baseline")
         if given == "auto":
             return "data"
         return given.removeprefix(AUTO) if isinstance(given, str) and given.startswith(AUTO) else None
 
     def without_baseline_file(self) -> BalanceSettings:
-        """The same without a baseline that is not there yet: a file, or that of a reference run (`auto`)."""
+        """A copy without a baseline that may not exist yet: a file, or the losses of a reference run (`auto`)."""
         named = isinstance(self.options.get("baseline"), str)
         return self.model_copy(update={"baseline": None}) if named else self
 
     @model_validator(mode="before")
     @classmethod
     def _typed(cls, value: Any, info: ValidationInfo) -> Any:
-        """Let a model made for the strategy check the options and fill in their defaults."""
+        """Validate the options and fill in their defaults with the model of the strategy."""
         if not isinstance(value, Mapping | None):
             return value
         return _balance_model(value).model_validate(value, context=info.context).model_dump()
 
 
 def _balance_model(value: Mapping[str, Any] | None) -> type[Section]:
-    """The keys that the section has with the strategy it names."""
+    """The model of the section for the strategy it names."""
     strategy = (value or {}).get("strategy", BalanceSettings.model_fields["strategy"].default)
     if not isinstance(strategy, str) or strategy not in STRATEGIES:
         try:
@@ -193,7 +193,7 @@ def _balance_model(value: Mapping[str, Any] | None) -> type[Section]:
 
 @cache
 def model_of(strategy: str) -> type[Section]:
-    """The keys of the section with a strategy, made from the signature of its builder."""
+    """The model of the section for a strategy, generated from the signature of its builder."""
     special: dict[str, Any] = {
         "baseline": Mapping[str, Finite] | Literal["auto"] | ReferenceOrPath | None,
     }
@@ -212,7 +212,7 @@ def model_of(strategy: str) -> type[Section]:
 
 @cache
 def run_facts(strategy: str) -> frozenset[str]:
-    """Parameters of a strategy that are facts about the run, not settings: the configuration has them elsewhere."""
+    """Parameters of a strategy that come from other sections of the configuration."""
     return frozenset(option.name for option in STRATEGIES[strategy].options.values() if _about(option).from_run)
 
 
@@ -231,8 +231,8 @@ def _type(option: inspect.Parameter) -> Any:
 
 
 HEADING = "# Every setting, defaults filled in and paths made absolute. evenglot reads this file like any config.\n"
-HEADINGS = (HEADING,)  # a file that a run wrote starts with one of them; a heading that is reworded stays in this list
-DEFAULTS: Any = {}  # of a section that the file does not have
+HEADINGS = (HEADING,)  # first lines of files that runs wrote; keep old ones when rewording
+DEFAULTS: Any = {}  # of a section that is missing in the file
 
 
 class Config(Section):
@@ -256,7 +256,7 @@ class Config(Section):
     ) -> Balancer:
         """The balancer of this run, for groups with these sizes in sentence pairs (and in target tokens).
 
-        `balance`: instead of the section, for example with a baseline that was computed since.
+        `balance` replaces the section of that name, for example with a baseline that was computed later.
         """
         return (balance or self.balance).create(sizes, tokens, **self._run_facts)
 
@@ -266,7 +266,7 @@ class Config(Section):
 
     @property
     def draw_options(self) -> dict[str, Any]:
-        """Arguments of `batches.draw`: what the strategy asks for, unless `batches` says otherwise."""
+        """Arguments of `batches.draw`: those of `batches`, or else the defaults of the strategy."""
         usual = self.balance.description.sampling
         return {
             "rule": self.batches.oversample or usual.oversample,
@@ -279,7 +279,7 @@ class Config(Section):
         return HEADING + yaml12.dump(self.model_dump(by_alias=True))
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the resolved configuration; `load_config` reads it back as it is."""
+        """Write the resolved configuration; `load_config` can read it back."""
         write_text(Path(path), self.to_yaml())
 
     @model_validator(mode="after")
@@ -290,7 +290,7 @@ class Config(Section):
                 *self._batch_faults(),
                 *self._model_faults(),
                 *self.train.faults(),
-                *(list(self._pass_faults()) or self._balance_faults()),  # without intervals, it cannot be tried
+                *(list(self._pass_faults()) or self._balance_faults()),  # no balancer without a valid limit
             ]
         )
         return self
@@ -306,32 +306,41 @@ class Config(Section):
         if self.batches.tokens_per_batch < self.clean.max_pieces:
             yield (
                 ("batches", "tokens_per_batch"),
-                f"{self.batches.tokens_per_batch} cannot hold a sentence of clean.max_pieces = {self.clean.max_pieces}",
+                f"{self.batches.tokens_per_batch} is less than clean.max_pieces = {self.clean.max_pieces}; raise it",
             )
         if self.batches.tokens_per_update < self.batches.tokens_per_batch:
-            yield ("batches", "tokens_per_update"), f"less than tokens_per_batch = {self.batches.tokens_per_batch}"
+            yield (
+                ("batches", "tokens_per_update"),
+                f"less than tokens_per_batch = {self.batches.tokens_per_batch}; raise it",
+            )
         if self.draw_options["rule"] == "released":
             for name in ("interval_pairs", "interval_tokens"):
                 if getattr(self.batches, name) is not None:
                     yield (
                         ("batches", name),
-                        "the released drawing determines the length of an interval; remove this key",
+                        "the released sampling rule determines the length of an interval; remove this key",
                     )
         elif self.batches.interval_tokens is not None and self.batches.interval_pairs is not None:
-            yield ("batches", "interval_tokens"), "batches.interval_pairs sets the length of an interval too; keep one"
+            yield (
+                ("batches", "interval_tokens"),
+                "batches.interval_pairs also sets the length of an interval; remove one of them",
+            )
 
     def _model_faults(self) -> Faults:
         yield from self.model.faults()
         if self.model.share_embeddings and self.vocabulary.kind == "separate":
-            yield ("model", "share_embeddings"), "two vocabularies cannot share embeddings; use vocabulary.kind: joint"
+            yield (
+                ("model", "share_embeddings"),
+                "separate vocabularies cannot share embeddings; use vocabulary.kind: joint",
+            )
 
     def _pass_faults(self) -> Faults:
-        """A limit on passes is spread over the intervals of the run: their number and size must be known in advance."""
+        """A limit on passes is distributed over the intervals: their number and size must be known in advance."""
         if self.balance.options.get("max_passes") is None:
             return
         where = ("balance", "max_passes")
         if self.draw_options["rule"] == "released":
-            yield where, "does not work with the released drawing, which determines the length of an interval"
+            yield where, "does not work with the released sampling rule, which determines the length of an interval"
         elif self.batches.interval_tokens is not None:
             yield where, "counts sentence pairs; use batches.interval_pairs instead of batches.interval_tokens"
         if self.train.intervals is None:
@@ -342,7 +351,7 @@ class Config(Section):
                 yield where, "needs the number of intervals of the run; set train.intervals"
 
     def _balance_faults(self) -> Faults:
-        """Check the options of the strategy now: after hours of preparation it would refuse them, too."""
+        """Check the options of the strategy early, not after hours of preparation."""
         groups, balance = set(self.data.groups.values()), self.balance.without_baseline_file()
         try:
             facts = {name: fact for name, fact in self._run_facts.items() if name in run_facts(balance.strategy)}
@@ -359,7 +368,7 @@ class Config(Section):
             names = [d.name for d in self.data.directions if self.data.files(d, "valid") is None]
             if names:
                 key = "signal" if "signal" in balance.options else "strategy"
-                yield ("balance", key), f"needs validation text, and {some(names)} has none; add data.valid"
+                yield ("balance", key), f"needs validation text, missing for {some(names)}; set data.valid"
 
 
 def load_config(
@@ -367,8 +376,8 @@ def load_config(
 ) -> Config:
     """Read a config file; `overrides` are 'section.key=value'. ConfigError: all errors, one per line.
 
-    `check_files=False` for callers that read the store and not the text, which may have been prepared elsewhere.
-    `hints=False` for files that evenglot wrote: nobody has to be told that a key has a new name.
+    `check_files=False`: do not require the text files, for callers that only read the store.
+    `hints=False`: do not print hints about renamed keys, for files that evenglot wrote.
     """
     source = read_source(path, overrides, RENAMED)
     update_keys(source, hints)

@@ -1,7 +1,7 @@
-"""Path patterns: where the text of a direction stands, from 'train.{pair}.{lang}.gz' and the direction.
+"""Path patterns such as 'train.{pair}.{lang}.gz', and the files of a direction.
 
-{src} and {tgt} are the languages of the direction, {lang} that of the side, {pair} the name of the corpus: src-tgt, or
-tgt-src where only that exists, since a corpus is stored once and used both ways.
+{src} and {tgt} are the languages of the direction, {lang} is the language of the side, and {pair} is the name of the
+corpus: src-tgt, or tgt-src if only that exists, since a corpus is stored once and used in both directions.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from evenglot.wording import did_you_mean
 
 Pattern = str | tuple[str, str]  # for both sides, or one for the source and one for the target
 AnyPattern = TypeVar("AnyPattern", str, tuple[str, str])
-Columns = tuple[int | str, int | str]  # of a TSV: numbers from 1, or names in its header, which may have fields
+Columns = tuple[int | str, int | str]  # of a TSV: numbers from 1, or names in its header, which may contain fields
 Sides = tuple[TextFile, TextFile]
 
 FIELDS = ("src", "tgt", "lang", "pair")
@@ -25,7 +25,7 @@ UNREADABLE = (".bz2", ".xz", ".lzma", ".zip", ".7z", ".rar", ".tar", ".tgz")
 
 
 def check_pattern(pattern: AnyPattern) -> AnyPattern:
-    """The pattern, if it can name both sides of every direction."""
+    """Return the pattern; ValueError if it cannot name both sides of every direction."""
     for path in [pattern] if isinstance(pattern, str) else pattern:
         check_fields(path, FIELDS)
         suffix = next((suffix for suffix in UNREADABLE if path.lower().endswith(suffix)), None)
@@ -42,7 +42,7 @@ def check_pattern(pattern: AnyPattern) -> AnyPattern:
 
 
 def check_fields(text: str, known: tuple[str, ...]) -> str:
-    """The text, if there is something in it and all of its {fields} are known."""
+    """Return the text; ValueError if it is empty or has an unknown {field}."""
     if not text.strip():
         raise ValueError("expected text, got nothing")
     for field in re.findall(r"\{([^{}]*)\}", text):
@@ -52,23 +52,23 @@ def check_fields(text: str, known: tuple[str, ...]) -> str:
 
 
 def is_tsv(path: str) -> bool:
-    """Does this file hold both sides, in columns?"""
+    """Whether this file holds both sides, in columns."""
     return path.removesuffix(".gz").removesuffix(".zst").endswith(".tsv")
 
 
 def find(pattern: Pattern, direction: Direction, columns: Columns | None = None) -> Sides:
-    """Source and target of a direction: of the two ways to name {pair}, the one under which more files exist."""
+    """Source and target of a direction; of the two names of {pair}, the one for which more files exist."""
     stored = [direction, direction.reverse()] if "{pair}" in "".join(pattern) else [direction]
     return min((_sides(pattern, direction, pair, columns) for pair in stored), key=lambda sides: len(missing(sides)))
 
 
 def missing(sides: Sides) -> list[Path]:
-    """Those files that do not exist."""
+    """The files that do not exist."""
     return sorted({side.path for side in sides if not os.path.isfile(side.path)})
 
 
 def _sides(pattern: Pattern, direction: Direction, stored: Direction, columns: Columns | None) -> Sides:
-    """Source and target, if the corpus is stored under this pair: the direction itself, or its reverse."""
+    """Source and target for a corpus stored under the name `stored`: the direction itself or its reverse."""
     names = {"src": direction.src, "tgt": direction.tgt, "pair": stored.name}
     if isinstance(pattern, str) and is_tsv(pattern):
         path = Path(_fill(pattern, names))

@@ -1,4 +1,4 @@
-"""docs/configuration.md, made from the declared fields: meanings, types, ranges, defaults, and what may change.
+"""docs/configuration.md, generated from the declared fields: meaning, type, range, default, and what may change.
 
 python -m evenglot.config.reference > docs/configuration.md
 """
@@ -45,21 +45,21 @@ CHANGES = """\
 ## What may change
 
 The column *change* of the tables below says which keys may differ from the settings a run started with. `resume`: the
-key may change when the run is resumed. `remedy`: the same, for a run that diverged; it changes what is learned. `grid`:
-a finished run with another value still counts as the run that a grid asks for. All other keys must stay the same.
+key may change when the run is resumed. `remedy`: the same, for a run that diverged; it affects the training. `grid`: a
+finished run of a grid with another value is not trained again. All other keys must stay the same.
 `train.updates` must not change if the learning rate depends on it (`schedule: linear`, `cooldown`), and
 `train.intervals` must not change with `balance.max_passes`.
 """
 STRATEGIES_HEADING = f"""\
 ## Strategies
 
-Options of each strategy: keys of `balance` beside `strategy` and `p_unit`. Those of `{EXAMPLE_STRATEGY}` are listed
-[above](#balance). *Required*: there is no default.
+Options of each strategy: keys of `balance` in addition to `strategy` and `p_unit`. Those of `{EXAMPLE_STRATEGY}` are
+listed [above](#balance). *Required*: there is no default.
 """
 
 
 def prose(text: str) -> str:
-    """A comment of the example as Markdown: indented lines are code."""
+    """A comment of the example as Markdown; indented lines become code."""
     made = ""
     was_code = False
     for line in text.splitlines():
@@ -75,7 +75,7 @@ def prose(text: str) -> str:
 
 
 def in_words(schema: Schema) -> str:
-    """What a value can be: 'whole number, 1 or more, or null'."""
+    """The type and range of a value, such as 'whole number, 1 or more, or null'."""
     if "anyOf" in schema:
         return ", or ".join(dict.fromkeys(in_words(kind) for kind in schema["anyOf"]))
     if "const" in schema:
@@ -111,27 +111,27 @@ def limits(schema: Schema) -> Iterator[str]:
 
 
 def shown(value: Any) -> str:
-    """As one writes it in YAML, on one line."""
+    """A value in YAML, on one line."""
     if isinstance(value, list | tuple):
         return f"`[{', '.join(map(str, value))}]`"
     return f"`{yaml12.dump(value).splitlines()[0]}`"
 
 
 def row(key: str, schema: Schema, *, change: bool = True) -> str:
-    """A key in a table."""
+    """The table row of a key."""
     default = shown(schema["default"]) if "default" in schema else "*required*"
     cells = [f"`{key}`", in_words(schema), default, *([_change(schema)] if change else []), _cell(schema)]
     return f"| {' | '.join(cells)} |"
 
 
 def table(rows: Iterable[str], *, change: bool = True) -> str:
-    """Keys with their type, default and meaning."""
+    """A Markdown table of keys with their type, default and meaning."""
     names = ["key", "value", "default", *(["change"] if change else []), "meaning"]
     return "\n".join([f"| {' | '.join(names)} |", "|---" * len(names) + "|", *rows]) + "\n"
 
 
 def _cell(schema: Schema) -> str:
-    """A meaning in one line; one that has several stands above the table."""
+    """The meaning; if it has several lines, it is printed above the table instead."""
     meaning = str(schema["description"])
     return "see above" if "\n" in meaning else meaning.replace("|", "\\|")
 
@@ -164,7 +164,7 @@ def reference() -> str:
 
 
 def _section(model: type[Section], keys: Schema) -> Iterator[str]:
-    """A table for each group of keys, below the text about them."""
+    """One table per group of keys, below the text about them."""
     yield prose(section_text(model))
     change = any("resume" in about for about in keys.values())
     rows: list[str] = []

@@ -1,4 +1,4 @@
-"""Keys of earlier versions: read as their successors, with a hint, so that old configurations still load."""
+"""Keys renamed since earlier versions: old configurations still load, with a hint about the new name."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ RENAMED: Mapping[Keys, Keys] = {
     ("balance", "interval_size"): ("batches", "interval_pairs"),
     ("balance", "intervals"): ("train", "intervals"),
 }
-_hinted: set[Keys] = set()  # by this process
+_hinted: set[Keys] = set()  # keys for which this process has printed a hint
 
 
 def update_keys(source: Source, hints: bool = True) -> None:
-    """Replace old keys by new ones. ConfigError where an old key and its successor have different values."""
+    """Replace old keys by new ones. ConfigError if an old key and its successor have different values."""
     errors = []
     for old, new in RENAMED.items():
         if hints and (old in source or old in source.renamed):
@@ -27,8 +27,8 @@ def update_keys(source: Source, hints: bool = True) -> None:
             if given is not None and known is not None and given != known:
                 name, successor = ".".join(old), ".".join(new)
                 errors.append(
-                    f"{place}: {name}: {show(given)}, but {successor} is {show(known)} ({source.place(new)}); the old "
-                    "key means the same as the new one: remove it"
+                    f"{place}: {name}: {show(given)}, but {successor} is {show(known)} ({source.place(new)}); "
+                    "these are two names of the same key; remove the old one"
                 )
             source.move(old, new)
     if errors:
@@ -36,7 +36,7 @@ def update_keys(source: Source, hints: bool = True) -> None:
 
 
 def _hint(source: Source, old: Keys, new: Keys) -> None:
-    """Once for each key, however many files have it."""
+    """Print a hint, once per key and process."""
     if old not in _hinted:
         _hinted.add(old)
         place = f"--set {'.'.join(old)}" if old in source.renamed else source.place(old)

@@ -13,7 +13,7 @@ DEFAULT_STRATEGY: str = BalanceSettings.model_fields["strategy"].default
 
 
 def schema() -> Schema:
-    """The schema of a whole file. Like `load_config`, it accepts sections that are empty."""
+    """The schema of a config file. Like `load_config`, it accepts empty sections."""
     whole = Config.model_json_schema()
     for name, about in whole["properties"].items():
         if "$ref" in about and name not in whole["required"]:
@@ -22,7 +22,7 @@ def schema() -> Schema:
     definitions["Declaration"] = _declaration(definitions["Declaration"])
     directions = definitions["DataSettings"]["properties"]["directions"]
     one = directions["items"]
-    for keyword in ("type", "items", "minLength"):  # pydantic describes what the validators make of them
+    for keyword in ("type", "items", "minLength"):  # pydantic describes the validated values, not the input
         directions.pop(keyword, None)
     directions["anyOf"] = [one, {"type": "array", "items": one, "minItems": 1}]
     balance = definitions["BalanceSettings"]
@@ -33,7 +33,7 @@ def schema() -> Schema:
 
 
 def balance_schema(strategy: str) -> Schema:
-    """The section `balance` with a strategy; ranges of options stand with their types."""
+    """The schema of the section `balance` for a strategy, with the ranges of options as part of their types."""
     made = model_of(strategy).model_json_schema()
     for about in made["properties"].values():
         for kind in about.get("anyOf", [about]):
@@ -45,7 +45,7 @@ def balance_schema(strategy: str) -> Schema:
 
 
 def _when(strategy: str) -> Schema:
-    """The options of a strategy, if it is the one that is named, or none is and it is the default."""
+    """The options of a strategy, if it is the one named in the file (or the default, if none is named)."""
     named: Schema = {"properties": {"strategy": {"const": strategy}}}
     if strategy != DEFAULT_STRATEGY:
         named["required"] = ["strategy"]
@@ -53,7 +53,7 @@ def _when(strategy: str) -> Schema:
 
 
 def _declaration(made: Schema) -> Schema:
-    """An entry of `data.directions` as people write it: a name, or languages and paths; `from` and `to` for several."""
+    """An entry of `data.directions` in the file: a name, or a mapping of languages and paths."""
     codes = {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}, "minItems": 1}]}
     languages = {
         key: {**codes, "description": made["properties"][name]["description"]}
@@ -66,7 +66,7 @@ def _declaration(made: Schema) -> Schema:
 
 
 def _without_notes(value: Any) -> Any:
-    """Without what only our own documents need, and without the titles that pydantic makes of names."""
+    """The schema without our own annotations and without the titles that pydantic generates."""
     if isinstance(value, list):
         return [_without_notes(item) for item in value]
     if not isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""What all parts of the configuration have in common."""
+"""Shared base of all configuration sections: the class, the declaration of keys, common types."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from evenglot.config.source import Source
 
 
 class Section(BaseModel):
-    """A part of the configuration: unknown keys are errors, nothing is converted, nothing changes later."""
+    """A section of the configuration: immutable, no type conversion, unknown keys are errors."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, validate_default=True)
 
     @model_validator(mode="before")
     @classmethod
     def _nothing_is_empty(cls, value: Any) -> Any:
-        """A section of which all lines are commented out is None to YAML."""
+        """Accept an empty section (such as one with all lines commented out), which YAML reads as None."""
         return {} if value is None else value
 
 
@@ -35,15 +35,15 @@ def key(
     shown: Any = None,
     alias: str | None = None,
 ) -> Any:
-    """Declare a key: its default, its meaning, and who may change it. Its type has the range.
+    """Declare a key: its default, its meaning and when it may change. The range is part of its type.
 
-    `evenglot example`, docs/configuration.md and the JSON schema are made from these declarations. In the example,
-    `meaning` stands beside the key, or above it if it has several lines.
-    `resume`: "free" if the value may change when a run is resumed, "remedy" if it may, to rescue a run that diverged,
-    although that changes what is learned. `grid`: "free" if a finished run with another value still counts as the run
-    that a grid asks for. `ends_run`: the value decides when a run ends.
-    `group` starts a new group of keys, with a text about all of them (or "").
-    `shown`: a value for the example, where there is no default.
+    `evenglot example`, docs/configuration.md and the JSON schema are generated from these declarations. In the
+    example, `meaning` is to the right of the key, or above it if it has several lines.
+    `resume`: "free" if the value may change when a run is resumed; "remedy" if it may change to rescue a run that
+    diverged, although that affects the training. `grid`: "free" if a finished run of a grid with another value is not
+    trained again. `ends_run`: the value determines when a run ends.
+    `group` starts a new group of keys, with a text about all of them (may be "").
+    `shown`: a value for the example, for keys without a default.
     """
     flags = {"resume": resume, "grid": grid, "ends_run": ends_run or None, "group": group}
     return Field(
@@ -57,7 +57,7 @@ def key(
 
 @dataclass(frozen=True)
 class Context:
-    """What a value must know of the file it stands in."""
+    """Facts about the config file that validators need."""
 
     folder: Path
     source: Source | None = None
@@ -65,12 +65,12 @@ class Context:
 
     @staticmethod
     def of(info: ValidationInfo) -> Context:
-        """The context of a validation; a configuration made in Python stands in the working folder."""
+        """The context of a validation; for a configuration made in Python, paths are relative to the working folder."""
         return info.context or Context(Path.cwd())
 
 
 def absolute(path: str, info: ValidationInfo) -> str:
-    """Paths are relative to the folder of the config file."""
+    """Make a path absolute; it is relative to the folder of the config file."""
     return os.path.normpath(Context.of(info).folder / os.path.expanduser(path))
 
 

@@ -1,4 +1,4 @@
-"""A config file as it was read: its values, where each of them stands, and what the command line puts over them."""
+"""A config file as read: its values, their line numbers, and the overrides from the command line."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import Any
 from evenglot import yaml12
 from evenglot.config.errors import ConfigError, Keys, show
 
-LARGEST = 1 << 20  # bytes; a config is read by people
+LARGEST = 1 << 20  # bytes; far more than any real config
 
 
 class Source:
-    """The content of a config file, with overrides from the command line put in.
+    """The content of a config file, with overrides from the command line applied.
 
-    `successors` are the new names of renamed keys (renamed.py): an override of either replaces both.
+    `successors` maps renamed keys to their new names (renamed.py): an override of either name replaces both.
     """
 
     def __init__(
@@ -27,10 +27,10 @@ class Source:
         self._lines = lines
         self._successors = successors or {}
         self._overrides: list[Keys] = []
-        self._moved: dict[Keys, Keys] = {}  # from new keys to the old ones that stand in the file
+        self._moved: dict[Keys, Keys] = {}  # new keys -> old keys in the file
 
     def set(self, override: str) -> None:
-        """Put in 'section.key=value', the value in YAML."""
+        """Apply an override 'section.key=value', with the value in YAML."""
         name, equals, text = override.partition("=")
         given = tuple(name.strip().split("."))
         if not equals or not all(given):
@@ -49,7 +49,9 @@ class Source:
             section = section[key]
             if not isinstance(section, dict):
                 whole = ".".join(keys[:depth])
-                raise ConfigError([f"--set {name}: {whole} has no keys of its own; give all of it: --set {whole}=..."])
+                raise ConfigError(
+                    [f"--set {name}: {whole} is not a section with keys; set all of it: --set {whole}=..."]
+                )
         section[keys[-1]] = value
         for old, new in self._successors.items():
             if new == keys and old in self:
@@ -57,7 +59,7 @@ class Source:
         self._overrides = [known for known in self._overrides if known[: len(keys)] != keys] + [keys]
 
     def get(self, keys: Keys) -> Any:
-        """The value with these keys; None if there is none."""
+        """The value of these keys; None if there is none."""
         section, name = self._section(keys), keys[-1]
         return None if section is None else section.get(name)
 
@@ -66,7 +68,7 @@ class Source:
         return section is not None and keys[-1] in section
 
     def move(self, old: Keys, new: Keys) -> None:
-        """Put a value under a new key that has none; messages about it name the place of the old one."""
+        """Move a value to a new key, unless that has a value; messages about it name the place of the old key."""
         value = self._remove(old)
         if value is None or self.get(new) is not None:
             return
@@ -84,11 +86,11 @@ class Source:
         return section if isinstance(section, dict) else None
 
     def place(self, keys: Keys) -> str:
-        """Where a value stands: 'conf.yaml:10', or '--set clean.empty'; for what is not there, its section."""
+        """The place of a value: 'conf.yaml:10' or '--set clean.empty'; the place of its section if it is missing."""
         return self._find(keys)[1]
 
     def order(self, keys: Keys) -> int:
-        """For sorting by place."""
+        """A sort key: the order of places in the file, then of overrides."""
         return self._find(keys)[0]
 
     def _find(self, keys: Keys) -> tuple[int, str]:
@@ -99,7 +101,7 @@ class Source:
             if here in self._lines and not replaced:
                 return self._lines[here], f"{self.name}:{self._lines[here]}"
             for number, override in enumerate(self._overrides):
-                if override[:length] == here:  # it says this, or something inside that the file does not have
+                if override[:length] == here:  # it sets this value, or one inside that is not in the file
                     return LARGEST + number, f"--set {'.'.join(override)}"
         return 0, self.name
 
@@ -107,7 +109,7 @@ class Source:
 def read_source(
     path: str | os.PathLike[str], overrides: Sequence[str] = (), successors: Mapping[Keys, Keys] | None = None
 ) -> Source:
-    """Read a config file; what cannot be read as YAML, or is not a mapping of sections, is a ConfigError."""
+    """Read a config file. ConfigError if it is not YAML or not a mapping of sections."""
     name = os.fspath(path)
     try:
         with Path(path).open("rb") as file:
@@ -116,7 +118,7 @@ def read_source(
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise ConfigError([f"{name}: cannot be read: {reason.lower()}"]) from None
     if len(content) > LARGEST:
-        raise ConfigError([f"{name}: larger than {LARGEST:,} bytes; is this a config file?"])
+        raise ConfigError([f"{name}: larger than {LARGEST:,} bytes; give the path of a config file"])
     try:
         text = content.decode("utf-8-sig")
         value, lines = yaml12.parse(text)

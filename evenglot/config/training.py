@@ -1,4 +1,4 @@
-"""The sections `model` and `train`: what is trained, for how long and how."""
+"""The sections `model` and `train`."""
 
 from __future__ import annotations
 
@@ -38,16 +38,16 @@ feed-forward 2048, 8 heads; used in the paper) or big (1024, 6+6, feed-forward 4
     share_embeddings: bool | None = key(None, "Share source and target embeddings; null: if the vocabulary is joint.")
 
     def part(self, name: Literal["dim", "ffn", "encoder_layers", "decoder_layers", "heads"]) -> int:
-        """What is said, or what the size says."""
+        """A dimension of the model: as configured, or as given by `size`."""
         return getattr(self, name) or SIZES[self.size][name]
 
     def faults(self) -> Faults:
-        """What does not fit together."""
+        """Contradictions between settings."""
         dim, heads = self.part("dim"), self.part("heads")
         if dim % 2 or dim < 4:
             yield ("model", "dim"), f"expected an even number, 4 or more, got {dim}"
         if dim % heads:
-            yield ("model", "heads"), f"{heads} heads cannot share {dim} dimensions equally"
+            yield ("model", "heads"), f"{dim} dimensions are not divisible by {heads} heads"
 
 
 class TrainSettings(Section):
@@ -137,19 +137,19 @@ The learning rate rises linearly for `warmup` updates. Then it depends on the sc
     )
 
     def faults(self) -> Faults:
-        """What does not fit together."""
+        """Contradictions between settings."""
         if self.intervals is not None and (self.schedule == "linear" or self.cooldown):
             yield (
                 ("train", "intervals"),
-                f"{'schedule: linear' if self.schedule == 'linear' else 'cooldown'} must know the last update, and an "
-                "interval has no fixed number of them; give train.updates instead",
+                f"{'schedule: linear' if self.schedule == 'linear' else 'cooldown'} needs the number of updates of the "
+                "run, which does not follow from a number of intervals; set train.updates instead",
             )
         if self.cooldown and self.warmup + self.cooldown > self.updates:
             yield (
                 ("train", "cooldown"),
-                f"warmup and cooldown together are longer than the run ({self.updates} updates)",
+                f"warmup and cooldown are together longer than the run ({self.updates} updates)",
             )
         if self.average is not None and self.average > self.keep_last:
             yield ("train", "average"), f"only the last {self.keep_last} checkpoints are kept; raise keep_last"
         if self.precision != "auto" and self.precision != "float32" and self.device == "cpu":
-            yield ("train", "precision"), "on a CPU training is in float32"
+            yield ("train", "precision"), "training on a CPU uses float32; set it to auto or float32"

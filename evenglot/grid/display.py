@@ -1,4 +1,4 @@
-"""Progress of a grid: a bar for all runs and one for each running one; lines if the output is not a terminal."""
+"""Progress of a grid: a bar for all runs and one per running job; plain lines if the output is not a terminal."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ COLUMNS = (
 
 
 class GridDisplay:
-    """Counts updates; the total is that of all missing runs."""
+    """Progress in updates, out of the total of all missing runs."""
 
     def __init__(self, runs: int, missing: Sequence[Job], at_once: int, console: Console | None = None) -> None:
         self.console = console or Console(stderr=True)
@@ -56,7 +56,7 @@ class GridDisplay:
         )
 
     def progress(self, job: Job) -> None:
-        """Read from its log how far it is."""
+        """Read the progress of a run from its log."""
         self._done[job.name] = last_step(job.run.log_file)
         self._bars.update(self._tasks[job.name], completed=self._done[job.name])
         self._bars.update(self._all, completed=sum(self._done.values()))

@@ -37,12 +37,12 @@ def keep(job: Job, split: str, folder: Path, root: Path) -> None:
 
 
 def kept(job: Job, split: str, beam: int, folder: Path, root: Path) -> bool:
-    """Is this run stored in the folder? ChangedSettingsError if the stored run has other settings."""
+    """Whether this run is stored in the folder. ChangedSettingsError if the stored run has other settings."""
     there = Run(folder / job.name)
     if not there.folder.exists():
         return False
     try:
-        settings = _settings(there.config(), there.folder.resolve())  # with the defaults of options added since
+        settings = _settings(there.config(), there.folder.resolve())  # fills in the defaults of options added since
     except (OSError, ValueError) as error:
         raise RunError(f"{there.config_file}: cannot be read: {error}") from error
     wanted = _settings(job.config, root)

@@ -1,4 +1,4 @@
-"""A grid file and the runs that it defines.
+"""A grid file and the runs it defines.
 
 base: conf.yaml
 seeds: [1, 2, 3]
@@ -75,7 +75,7 @@ class Grid(Section):
             yield ("reference",), f"not one of the strategies {', '.join(self.strategies)}"
 
     def baseline_of(self, strategy: str) -> str | None:
-        """The strategy of the grid whose losses are the baselines of this one."""
+        """The strategy of the grid whose losses are the baseline of this one, or None."""
         balance = self.strategies[strategy].get("balance")
         given = balance.get("baseline") if isinstance(balance, Mapping) else None
         return given if isinstance(given, str) and given in self.strategies else None
@@ -91,16 +91,18 @@ class Job:
     config: Config
     overrides: tuple[str, ...]  # of the base config, in the form of `evenglot train --set`
     run: Run
-    needs: tuple[Run, Path, Signal] | None  # a run that must be complete first, and the file with its losses
+    needs: (
+        tuple[Run, Path, Signal] | None
+    )  # a run that must be complete first, the file with its losses, and their kind
 
     @property
     def name(self) -> str:
-        """Its folder below `out`: 'erm/seed-1'."""
+        """The folder of the run, relative to `out`: 'erm/seed-1'."""
         return "/".join([*([self.direction] if self.direction else []), self.strategy, f"seed-{self.seed}"])
 
 
 def is_grid_file(path: Path) -> bool:
-    """Is this a file with the sections of a grid, rather than a config or something else?"""
+    """Whether this file has the sections of a grid."""
     if not path.is_file():
         return False
     try:
@@ -122,7 +124,7 @@ def load_grid(path: str | os.PathLike[str]) -> tuple[Grid, list[Job]]:
     }
     jobs = [
         _job(grid, direction, overrides, strategy, seed, os.fspath(path))
-        for seed in grid.seeds  # outermost: one seed of everything is worth more than half of the strategies with three
+        for seed in grid.seeds  # outermost, so that an interrupted grid has all strategies with fewer seeds
         for direction, overrides in (chosen or {None: []}).items()
         for strategy in _providers_first(grid)
     ]
@@ -130,7 +132,7 @@ def load_grid(path: str | os.PathLike[str]) -> tuple[Grid, list[Job]]:
 
 
 def _providers_first(grid: Grid) -> list[str]:
-    """The strategies in the order of the file, but each after the one that provides its baselines."""
+    """The strategies in the order of the file, except that each follows the provider of its baseline."""
     order: dict[str, None] = {}
 
     def add(name: str) -> None:
@@ -165,7 +167,9 @@ def _job(grid: Grid, direction: str | None, of_direction: Sequence[str], strateg
         settings["balance"] = {**settings["balance"], "baseline": None}
     overrides = [f"seed={seed}", *of_direction]
     for section, value in settings.items():
-        whole = section == "balance" or not isinstance(value, Mapping)  # no options of the base's strategy may remain
+        whole = section == "balance" or not isinstance(
+            value, Mapping
+        )  # replaced as a whole: options of the base's strategy must not remain
         overrides += [f"{section}={yaml12.dump_line(value)}"] if whole else _keys(section, value)
     try:
         config = load_config(grid.base, overrides, check_files=False)
@@ -192,5 +196,5 @@ def _keys(section: str, values: Mapping[str, Any]) -> list[str]:
 
 
 def _signal(config: Config) -> Signal:
-    """The kind of losses that the strategy uses; its baselines must be of the same kind."""
+    """The kind of losses that the strategy uses; its baseline must be of the same kind."""
     return config.balance.description.needs.losses or Signal()

@@ -1,4 +1,4 @@
-"""What is there of a grid: which runs are stored, complete or missing, and what others need from each of them."""
+"""The state of a grid: which runs are stored, complete or missing, and which losses other runs need from them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Status:
 
 
 def grid_status(grid: Grid, jobs: Sequence[Job], keep_in: Path | None = None) -> Status:
-    """What is there already. ChangedSettingsError if a folder holds a run with other settings."""
+    """Find the stored, complete and missing runs. ChangedSettingsError if a folder has a run with other settings."""
     status = Status([], [], [])
     for job in jobs:
         if keep_in is not None and _is_kept(grid, job, jobs, keep_in):
@@ -39,18 +39,18 @@ def grid_status(grid: Grid, jobs: Sequence[Job], keep_in: Path | None = None) ->
 
 
 def _is_kept(grid: Grid, job: Job, jobs: Sequence[Job], folder: Path) -> bool:
-    """With all losses that other runs need, unless they are in the run folder."""
+    """Whether the run is stored, with all losses that other runs need (these may also be in the run folder)."""
     found = kept(job, grid.split, grid.beam, folder, Path(grid.base).parent)
     return found and all(file.exists() or (folder / job.name / file.name).exists() for file in wanted_losses(job, jobs))
 
 
 def finished(grid: Grid, job: Job, jobs: Sequence[Job]) -> bool:
-    """Is there nothing left to do? ChangedSettingsError if the folder has a run with other settings."""
+    """Whether the run is complete. ChangedSettingsError if the folder has a run with other settings."""
     if not job.run.config_file.exists():
         return False
     job.run.refuse_if_changed(job.config)
     changed = job.run.changes(job.config) - FREE_IN_GRID
-    if changed and is_trained(job):  # also those that may change on resume: this is not the run that the grid defines
+    if changed and is_trained(job):  # even keys that may change on resume: the grid defines a different run
         raise ChangedSettingsError(
             f"{job.run.folder}: this run has another {some(sorted(changed))} than the grid; remove it, or choose "
             "another `out` for the grid",
@@ -63,7 +63,7 @@ def finished(grid: Grid, job: Job, jobs: Sequence[Job]) -> bool:
 
 
 def is_trained(job: Job) -> bool:
-    """Has training ended where the grid wants it to end?"""
+    """Whether training has reached the end that the grid defines."""
     if not job.run.log_file.exists():
         return False
     last = next(reversed(read_log(job.run.log_file)), None)
@@ -74,19 +74,19 @@ def is_trained(job: Job) -> bool:
 
 
 def length_changed(job: Job) -> bool:
-    """Has the length of the run changed since it was started?"""
+    """Whether the configured length of the run has changed since it was started."""
     return job.run.config_file.exists() and bool(job.run.changes(job.config) & ENDS_RUN)
 
 
 def refuse_to_lengthen(jobs: Sequence[Job], missing: Sequence[Job]) -> None:
-    """A run must not continue after its end if other runs were trained against its losses."""
+    """ChangedSettingsError if a run would be extended after other runs were trained with its losses as baseline."""
     for job in missing:
         given = [file for file in wanted_losses(job, jobs) if file.exists()]
         takers = [other for other in jobs if other.needs and other.needs[1] in given and other.run.config_file.exists()]
         if takers and length_changed(job):
             raise ChangedSettingsError(
-                f"{job.run.folder}: cannot be made longer, as {takers[0].name} was trained against its losses; choose "
-                "another `out` for the longer grid",
+                f"{job.run.folder}: cannot be made longer, because its losses are the baseline of {takers[0].name}; "
+                "choose another `out` for the longer grid",
                 job.run.folder,
                 job.run.changes(job.config) & ENDS_RUN,
             )

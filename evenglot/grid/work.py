@@ -1,4 +1,4 @@
-"""Trains and scores the missing runs of a grid: each runs the ordinary commands in separate processes."""
+"""Train and score the missing runs of a grid, with the ordinary commands in separate processes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from evenglot.runs.run import RunError
 from evenglot.runs.scores import scores_file
 from evenglot.training.parallel import cores
 
-SECONDS_BETWEEN_LOOKS = 0.5  # at the processes
+SECONDS_BETWEEN_LOOKS = 0.5  # polling interval
 PR_SET_PDEATHSIG = 1
 OUTPUT = "output.txt"  # in the folder of a run: the output of its commands
 
@@ -53,7 +53,7 @@ class Working:
     process: subprocess.Popen[bytes] | None = None
     command: str = ""
     threads: int | None = None
-    held: int | None = None  # the lock of the grid; the process inherits it, as it may outlive us
+    held: int | None = None  # the lock of the grid; inherited by the process, which may outlive this one
     output_before: int = 0  # bytes of output before the current command
 
     def advance(self) -> bool:
@@ -64,7 +64,7 @@ class Working:
                 return True
             if status != 0:
                 raise self._error(status)
-            if self.command == "train" and not is_trained(self.job):  # asked to stop, it exits without an error
+            if self.command == "train" and not is_trained(self.job):  # a stopped run exits without an error
                 raise JobError(
                     self.job.name,
                     "stopped",
@@ -82,14 +82,14 @@ class Working:
             stdout=self.output,
             stderr=subprocess.STDOUT,
             env=environment,
-            start_new_session=True,  # Ctrl-C reaches us only; we stop the runs
+            start_new_session=True,  # Ctrl-C reaches only this process, which stops the runs
             pass_fds=() if self.held is None else (self.held,),
             preexec_fn=_end_with_parent,
         )
         return True
 
     def _error(self, status: int) -> JobError:
-        """With the last line of the command's output."""
+        """An error with the last line of the command's output."""
         self.output.seek(self.output_before)
         lines = self.output.read().decode("utf-8", errors="replace").strip().splitlines()
         last = lines[-1].removeprefix("evenglot: ") if lines else "no output"
@@ -116,7 +116,7 @@ class Workers:
 
     grid: Grid
     jobs: Sequence[Job]
-    every: Sequence[Job]  # of the grid: what a job must produce depends on the others
+    every: Sequence[Job]  # all jobs of the grid: they determine which losses a job must compute
     at_once: int
     finish: Callable[[Job], None]
     display: GridDisplay
@@ -125,7 +125,7 @@ class Workers:
     working: list[Working] = field(default_factory=list)
 
     def run(self) -> None:
-        """Run until nothing is left that can run; a failure blocks only the jobs that need that run."""
+        """Run all jobs that can run; a failure blocks only the jobs that need the failed run."""
         waiting = list(self.jobs)
         try:
             while waiting or self.working:

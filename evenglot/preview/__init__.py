@@ -1,1 +1,1 @@
-"""Look before you train: check the data, simulate a strategy."""
+"""Checks before training: check the data, simulate a strategy."""

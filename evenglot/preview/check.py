@@ -1,4 +1,4 @@
-"""`evenglot check`: look at the data before anything is spent. Reads everything once, writes nothing."""
+"""`evenglot check`: check the raw data before training. Reads all text once, writes nothing."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from evenglot.corpus.survey import Surroundings, read_surroundings, rules_of, sc
 from evenglot.progress import Bars
 from evenglot.robust.validate import Vector
 
-CHARACTERS_PER_PIECE = 4.0  # typical of vocabularies of 8k to 32k pieces; the store will know better
-TOKENS_PER_SECOND = 4000  # of a tiny model on one CPU core, measured; a GPU does some fifty times as many
-SMALL = 1000  # pairs below which a corpus is likely to be memorised
+CHARACTERS_PER_PIECE = 4.0  # typical of vocabularies of 8k to 32k subwords; the store has exact counts
+TOKENS_PER_SECOND = 4000  # measured for a tiny model on one CPU core; a GPU is about fifty times faster
+SMALL = 1000  # number of pairs below which a corpus is likely to be memorised
 
 
 @dataclass(frozen=True)
 class Row:
-    """What is known of a direction before training."""
+    """Facts about one direction."""
 
     direction: str
     pairs: int
-    problems: dict[str, int]  # by reason, whether or not its rule is on
-    removed: dict[str, int]  # by reason, for the rules that are on
+    problems: dict[str, int]  # by rule, whether or not it is enabled
+    removed: dict[str, int]  # by rule, for enabled rules
     kept: int
     share: float
     passes: float  # over the corpus in the first interval
@@ -37,34 +37,34 @@ class Row:
     test: int | None
     scripts: dict[str, list[str]]
     source_tokens: int  # estimated
-    target_tokens: int
+    target_tokens: int  # estimated
 
 
 @dataclass(frozen=True)
 class Check:
-    """Everything `evenglot check` has to say."""
+    """The result of `evenglot check`."""
 
     rows: list[Row]
-    rules: list[str]  # that remove pairs
+    rules: list[str]  # enabled rules
     warnings: list[str]
 
     @property
     def epoch_tokens(self) -> int:
-        """Estimated target tokens of one pass over the data."""
+        """Estimated number of target tokens in one pass over the data."""
         return sum(row.target_tokens for row in self.rows)
 
     @property
     def epoch_seconds(self) -> float:
-        """What that takes, about, with a tiny model on one CPU core."""
+        """Estimated time of one pass over the data with a tiny model on one CPU core."""
         return self.epoch_tokens / TOKENS_PER_SECOND
 
     def as_json(self) -> dict[str, Any]:
-        """Plain values."""
+        """The result as JSON values."""
         return {**asdict(self), "epoch_tokens": self.epoch_tokens, "epoch_seconds": self.epoch_seconds}
 
 
 def check(config: Config, bars: Bars) -> Check:
-    """Read all text that the configuration names, and judge it."""
+    """Read and check all text of the configuration."""
     around = read_surroundings(config)
     scans = {d.name: scan_training(config, d, around, bars) for d in config.data.directions}
     rules = rules_of(config)
@@ -96,7 +96,7 @@ def check(config: Config, bars: Bars) -> Check:
 
 
 def _held_out(around: Surroundings, name: str, split: str) -> int | None:
-    """How many pairs a validation or test set will have; a test set stays as it is, pairs with an empty side too."""
+    """Number of pairs of a validation or test set after preparation; test sets keep pairs with an empty side."""
     usable = around.usable.get((name, split))
     if usable is None:
         return None
@@ -104,14 +104,14 @@ def _held_out(around: Surroundings, name: str, split: str) -> int | None:
 
 
 def _estimate_tokens(scan: Scan, kept: int) -> tuple[int, int]:
-    """Source and target tokens of the pairs that are kept, from the characters of all."""
+    """Estimated source and target tokens of the kept pairs, from the characters of all pairs."""
     part = kept / max(len(scan), 1)
     source, target = (round(part * (count / CHARACTERS_PER_PIECE + len(scan))) for count in scan.characters)
     return source, target
 
 
 def _passes(config: Config, kept: dict[str, int], tokens: dict[str, int]) -> dict[str, tuple[float, float | None]]:
-    """Of each group: passes over its corpora in the first interval, and the upper bound for any interval."""
+    """Per group: passes over its corpora in the first interval, and the upper bound for any interval."""
     sizes, group_tokens = (config.data.groups.sum(each) for each in (kept, tokens))
     if not any(sizes.values()):
         return dict.fromkeys(sizes, (0.0, 0.0))
@@ -123,7 +123,7 @@ def _passes(config: Config, kept: dict[str, int], tokens: dict[str, int]) -> dic
 
 
 def passes_over(balancer: Balancer, sample: Vector, draw: Mapping[str, Any]) -> dict[str, float]:
-    """How often each group is shown in an interval that is drawn with these shares of sentence pairs."""
+    """Passes over each group in an interval sampled with these shares of sentence pairs."""
     sizes = balancer.groups.sizes
     if draw["rule"] == "released":
         counts, left_over = released_interval_counts(sizes, sample, draw["max_scale_up"])
@@ -143,7 +143,7 @@ def most_passes(balancer: Balancer, group: str, draw: Mapping[str, Any]) -> floa
 
 
 def _warnings(row: Row, rules: list[str], config: Config) -> list[str]:
-    """What a person should know of a direction, with what to do about it."""
+    """Warnings about a direction, with advice."""
     found = []
 
     def warn(text: str) -> None:
@@ -154,26 +154,26 @@ def _warnings(row: Row, rules: list[str], config: Config) -> list[str]:
         warn("cleaning leaves no pair; relax `clean`")
     if row.problems["leakage"] and "leakage" not in rules:
         warn(
-            f"{row.problems['leakage']:,} training pairs share a sentence with a validation or test set; scores will "
-            "flatter; set clean.leakage: true"
+            f"{row.problems['leakage']:,} training pairs share a sentence with a validation or test set, which "
+            "inflates the scores; set clean.leakage: true"
         )
     if share["duplicate"] > 0.05 and "duplicate" not in rules:
         warn(f"{share['duplicate']:.0%} of the pairs are repeated; consider clean.duplicates: true")
     if share["identical"] > 0.02 and "identical" not in rules:
-        warn(f"{share['identical']:.0%} of the pairs are untranslated; consider clean.identical: true")
+        warn(f"{share['identical']:.0%} of the pairs have identical sides; consider clean.identical: true")
     if share["wrong_script"] > 0.02 and "wrong_script" not in rules:
         warn(f"{share['wrong_script']:.0%} of the pairs are in another script; consider clean.wrong_script: true")
     if share["ratio"] > 0.02 and "ratio" not in rules:
-        warn(f"{share['ratio']:.0%} of the pairs are of very unequal length; consider clean.max_ratio: 3")
+        warn(f"{share['ratio']:.0%} of the pairs have an unusual length ratio; consider clean.max_ratio: 3")
     for language, scripts in row.scripts.items():
         if len(scripts) > 1:
-            warn(f"{language} is written in {' and '.join(scripts)}; is this one language?")
+            warn(f"{language} is written in {' and '.join(scripts)}; check that the text is in one language")
     if 0 < row.kept < SMALL and (row.most_passes is None or row.most_passes > 3):
-        times = "without limit" if row.most_passes is None else f"up to {row.most_passes:.0f} times an interval"
+        times = "without limit" if row.most_passes is None else f"up to {row.most_passes:.0f} times per interval"
         advice = "balance.max_passes" if "max_passes" in config.balance.options else "a smaller tau or UniMax"
-        warn(f"only {row.kept:,} pairs, shown {times}: likely to be memorised; consider {advice}")
+        warn(f"only {row.kept:,} pairs, sampled {times}: likely to be memorised; consider {advice}")
     if row.valid is None:
-        warn("no validation set: early stopping and model choice will ignore it")
+        warn("no validation set: not considered in early stopping and checkpoint selection")
     return found
 
 
@@ -181,5 +181,5 @@ def _overall(rows: list[Row]) -> list[str]:
     sizes = [row.kept for row in rows if row.kept]
     if len(sizes) > 1 and max(sizes) > 1000 * min(sizes):
         factor = max(sizes) / min(sizes)
-        return [f"the largest corpus is {factor:,.0f} times the smallest; no mixture alone bridges that"]
+        return [f"the largest corpus is {factor:,.0f} times as large as the smallest; balancing alone cannot fix that"]
     return []

@@ -1,4 +1,4 @@
-"""A dry run of the configured strategy, beside two temperatures: what it would show, and how often."""
+"""A dry run of the configured strategy, compared to two temperatures: mixtures and passes over the data."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from evenglot.runs.history import History, history
 from evenglot.tables import table
 
 TAUS = (2, 5)
-BEST = 2.0  # the loss that a group comes to in the end, if no baseline says another
+BEST = 2.0  # final loss of a group that has no baseline
 
 
 @dataclass(frozen=True)
 class DryRun:
-    """The strategy of a configuration on made-up losses: each group learns by what is shown of it and of others."""
+    """The configured strategy, run on artificial losses that fall with the pairs sampled of each group."""
 
     strategy: str
     sizes: Mapping[str, int]
@@ -29,7 +29,7 @@ class DryRun:
 
     @property
     def table(self) -> Table:
-        """One row a group, the largest first."""
+        """A table with one row per group, largest first."""
         rows = {}
         for name in sorted(self.sizes, key=lambda name: (-self.sizes[name], name)):
             shares = [mixture[name] for mixture in self.simulation.mixtures]
@@ -51,7 +51,7 @@ class DryRun:
 
     @property
     def history(self) -> History:
-        """As if it were the log of a run, with intervals in place of updates: what figures are drawn from."""
+        """The simulation as the history of a run, with intervals instead of updates, for drawing figures."""
         facts = {name: DirectionFacts(pairs=self.sizes[name], p=self.simulation.p[name]) for name in self.sizes}
         events: list[Event] = [ConfigEvent(step=0, strategy=f"{self.strategy}, simulated", directions=facts)]
         told = zip(self.simulation.mixtures, self.simulation.drawn, self.simulation.losses, strict=True)
@@ -62,11 +62,13 @@ class DryRun:
 
 
 def dry_run(config: Config, sizes: Mapping[str, int], tokens: Mapping[str, int], intervals: int) -> DryRun:
-    """Simulate; `sizes` and `tokens` are those of the groups. A baseline that is not there yet is left out."""
+    """Simulate the strategy; `sizes` and `tokens` are those of the groups. Baseline files are ignored."""
     balance = config.balance.without_baseline_file()
     balancer = config.balancer(sizes, tokens, balance)
     if balancer.needs.gradients is not None:
-        raise ValueError(f"balance.strategy: {balance.strategy} needs gradients, which a simulation does not have")
+        raise ValueError(
+            f"balance.strategy: {balance.strategy} needs gradients, which are not simulated; choose another strategy"
+        )
     losses = learning_curves(sizes, _best(balancer), half_way=sum(sizes.values()) / 10)
     pairs = config.batches.interval_pairs
 

@@ -1,4 +1,4 @@
-"""A dry run: what would a strategy do, given corpus sizes and a script of losses? Nothing is trained. NumPy only."""
+"""Simulation of a strategy with given corpus sizes and scripted losses, without training. NumPy only."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LossScript = Sequence[Losses] | Callable[[int, Mapping[str, float]], Losses]
 
 @dataclass
 class Simulation:
-    """What happened in each interval, by group: the mixture q, the pairs drawn, the losses; and passes in all."""
+    """Per interval and group: the mixture q, the number of pairs drawn and the losses; and the total passes."""
 
     names: tuple[str, ...]
     p: dict[str, float]
@@ -36,33 +36,33 @@ def simulate(
     steps: int = 20,
     tokens_per_step: int = 65_536,
 ) -> Simulation:
-    """Run the balancer against scripted losses for some intervals (default: as many as are scripted).
+    """Run the balancer on scripted losses for a number of intervals (default: the length of the script).
 
-    `losses` is a list, one mapping an interval, or a function of the interval and of the passes over each corpus at its
-    end, so that a script can let a group improve when it is shown more. Each interval has `interval_size` pairs
-    (default: as many as there are) and `steps` optimizer steps. Strategies that ask for gradients need `rewards`, a
+    `losses` is a list with one mapping per interval, or a function of the interval and of the passes over each corpus
+    at its end, so that the loss of a group can fall with the data sampled. Each interval has `interval_size` pairs
+    (default: the size of the data) and `steps` optimizer steps. Strategies that use gradients need `rewards`, a
     function of the interval.
     """
     if intervals is None:
         if callable(losses):
-            raise ValueError("intervals: needed when the losses are a function")
+            raise ValueError("intervals: required if `losses` is a function")
         intervals = len(losses)
     if not callable(losses) and len(losses) < intervals:
-        raise ValueError(f"losses: {len(losses)} intervals are scripted, {intervals} are asked for")
+        raise ValueError(f"losses: given for {len(losses)} of {intervals} intervals")
     groups = balancer.groups
-    shown = np.zeros(len(groups.names))
+    sampled = np.zeros(len(groups.names))
     result = Simulation(groups.names, groups.keyed(groups.p))
     for interval in range(intervals):
         result.mixtures.append(balancer.q)
         sample = groups.vector(balancer.mixture.sample, "sample")
         drawn = interval_counts(groups.sizes, sample, interval_size)
-        shown += np.divide(drawn, groups.sizes, out=np.zeros_like(shown), where=groups.sizes > 0)
-        result.passes = groups.keyed(shown)
+        sampled += np.divide(drawn, groups.sizes, out=np.zeros_like(sampled), where=groups.sizes > 0)
+        result.passes = groups.keyed(sampled)
         now = dict(losses(interval, result.passes) if callable(losses) else losses[interval])
         _observe_interval(balancer, groups.vector(now, "losses"), sample, steps, tokens_per_step)
         if balancer.needs.gradients is not None:
             if rewards is None:
-                raise ValueError("rewards: this strategy learns from gradients; script its rewards too")
+                raise ValueError("rewards: required, because this strategy uses gradients")
             balancer.reward(rewards(interval))
         drawn_by_name = dict(zip(groups.names, drawn.tolist(), strict=True))
         balancer.update(drawn_by_name)
@@ -74,7 +74,7 @@ def simulate(
 def _observe_interval(
     balancer: Balancer, losses: np.ndarray, sample: np.ndarray, steps: int, tokens_per_step: int
 ) -> None:
-    """Every step has the same tokens of each group, in proportion to its share; validation follows."""
+    """Observe the same losses in every step, with tokens in proportion to the mixture; then on validation data."""
     counts = sample * tokens_per_step
     keyed = balancer.groups.keyed
     for _ in range(steps):
@@ -90,18 +90,18 @@ def learning_curves(
     half_way: float = 50_000,
     transfer: float = 0.05,
 ) -> Callable[[int, Mapping[str, float]], dict[str, float]]:
-    """A script in which each group's loss falls from `worst` to its `best` as (1 + pairs / half_way)^(-1/2).
+    """Artificial losses: those of each group fall from `worst` to its `best` as (1 + pairs / half_way)^(-1/2).
 
-    Pairs are those shown of the group itself, plus the share `transfer` of everybody else's: related languages help.
-    It is a caricature with the right signs, for dry runs; it claims nothing about real models.
+    `pairs` counts the sampled pairs of the group, plus the fraction `transfer` of those of all other groups. The curves
+    show trends only and do not predict the losses of real models.
     """
 
     def losses(interval: int, passes: Mapping[str, float]) -> dict[str, float]:
-        shown = {name: passes[name] * sizes[name] for name in sizes}
-        total = sum(shown.values())
+        sampled = {name: passes[name] * sizes[name] for name in sizes}
+        total = sum(sampled.values())
         return {
             name: best[name]
-            + (worst - best[name]) * (1 + (shown[name] + transfer * (total - shown[name])) / half_way) ** -0.5
+            + (worst - best[name]) * (1 + (sampled[name] + transfer * (total - sampled[name])) / half_way) ** -0.5
             for name in sizes
         }
 

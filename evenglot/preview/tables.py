@@ -1,4 +1,4 @@
-"""What `evenglot check` prints."""
+"""The tables of `evenglot check`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from evenglot.tables import table
 
 
 def check_tables(check: Check) -> list[Table]:
-    """What there is to train on; and, if anything is wrong with it, how many pairs each rule objects to."""
+    """The size of the training data and, if there are problems, the number of pairs that break each rule."""
     by_size = sorted(check.rows, key=lambda row: -row.kept)
     rows = {row.direction: _cells(row) for row in by_size}
     pairs, kept = sum(row.pairs for row in by_size), sum(row.kept for row in by_size)
@@ -32,12 +32,12 @@ def _cells(row: Row) -> list[str]:
 
 
 def check_summary(check: Check) -> str:
-    """The sizes of the task in a few lines."""
+    """The size of the data and an estimate of the training time, in a few lines."""
     hours = check.epoch_seconds / 3600
     time = f"{hours:.1f} hours" if hours >= 1 else f"{60 * hours:.0f} minutes" if hours > 1 / 60 else "under a minute"
     return (
-        f"All data once are about {check.epoch_tokens / 1e6:,.2f} million target tokens (estimated from characters): "
+        f"One pass over the data: {check.epoch_tokens / 1e6:,.2f} million target tokens (estimated from characters), "
         f"{time} for a tiny model on one CPU core.\n"
-        "passes: over each corpus in the first interval; at most: what the strategy can ask for in any interval; "
+        "passes: over each corpus in the first interval; at most: upper bound for any interval; "
         "tokens: target tokens, estimated."
     )

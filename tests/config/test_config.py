@@ -1,8 +1,12 @@
+import errno
+import os
 import pickle
+import re
 
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from evenglot.balance import STRATEGIES
 from evenglot.config import Config, ConfigError, load_config
@@ -28,10 +32,12 @@ def test_empty_sections_are_sections_of_defaults(conf):
 
 def test_nothing_changes_later(conf):
     config = conf.load(DATA)
-    with pytest.raises(ValueError, match="frozen"):
+    with pytest.raises(ValidationError) as caught:
         config.seed = 2
-    with pytest.raises(ValueError, match="frozen"):
+    assert caught.value.errors()[0]["type"] == "frozen_instance"
+    with pytest.raises(ValidationError) as caught:
         config.clean.empty = False
+    assert caught.value.errors()[0]["type"] == "frozen_instance"
 
 
 def test_a_config_travels_to_other_processes(conf):
@@ -43,7 +49,7 @@ def test_a_config_travels_to_other_processes(conf):
 
 
 def test_several_errors_at_once_sorted_by_line(conf):
-    assert conf.errors("""\
+    errors = conf.errors("""\
         seed: -1
         balance:
           roh: 0.1
@@ -63,62 +69,68 @@ def test_several_errors_at_once_sorted_by_line(conf):
         vocabulary: [1]
         store: {threads: 0, valid_cap: 1.5}
         ballance: 3
-    """) == [
-        "conf.yaml:1: seed: expected 0 or more, got -1",
-        "conf.yaml:3: balance.roh: unknown key; did you mean 'rho'?",
-        "conf.yaml:4: balance.max_upsample: expected a number, got 'lots'",
-        "conf.yaml:5: balance.center.no-en: expected a number, got 'x'",
-        "conf.yaml:6: balance.baseline: expected keys with values or 'auto' or text, got 3",
-        "conf.yaml:7: balance.start: expected 'first', 'zero' or 'bias-corrected', got 'second'",
-        "conf.yaml:9: clean.max_pieces: expected a whole number, got 'many'",
-        "conf.yaml:10: clean.max_words: expected a whole number, got true",
-        "conf.yaml:11: clean.empty: expected true or false, got 'yes'",
-        "conf.yaml:12: clean.max_ratio: expected a finite number, got nan",
-        "conf.yaml:15: data.trian: unknown key; did you mean 'train'?",
-        "conf.yaml:16: data.grouping: expected 'pair', 'source', 'target' or 'label', got 'pairs'",
-        "conf.yaml:17: vocabulary: expected a section with keys, got [1]",
-        "conf.yaml:18: store.threads: expected -1 or 1 or more, got 0",
-        "conf.yaml:18: store.valid_cap: expected a whole number, got 1.5",
-        "conf.yaml:19: ballance: unknown key; did you mean 'balance'?",
+    """)
+    assert [place_key_and_last(error) for error in errors] == [
+        ("conf.yaml:1", "seed", "-1"),
+        ("conf.yaml:3", "balance.roh", "'rho'"),
+        ("conf.yaml:4", "balance.max_upsample", "'lots'"),
+        ("conf.yaml:5", "balance.center.no-en", "'x'"),
+        ("conf.yaml:6", "balance.baseline", "3"),
+        ("conf.yaml:7", "balance.start", "'second'"),
+        ("conf.yaml:9", "clean.max_pieces", "'many'"),
+        ("conf.yaml:10", "clean.max_words", "true"),
+        ("conf.yaml:11", "clean.empty", "'yes'"),
+        ("conf.yaml:12", "clean.max_ratio", "nan"),
+        ("conf.yaml:15", "data.trian", "'train'"),
+        ("conf.yaml:16", "data.grouping", "'pairs'"),
+        ("conf.yaml:17", "vocabulary", "[1]"),
+        ("conf.yaml:18", "store.threads", "0"),
+        ("conf.yaml:18", "store.valid_cap", "1.5"),
+        ("conf.yaml:19", "ballance", "'balance'"),
     ]
+
+
+def place_key_and_last(error):
+    """Place and key of an error, and its last word: the value, or the suggested key."""
+    place, key, message = error.split(": ", 2)
+    return place, key, message.rstrip("?").split(" ")[-1]
 
 
 @pytest.mark.parametrize(
     ("text", "error"),
     [
-        ("", "conf.yaml: data: missing; a config cannot do without it"),
-        ("# nothing\n", "conf.yaml: data: missing; a config cannot do without it"),
-        ("- a\n", "conf.yaml: expected sections such as 'data:', got ['a']"),
-        ("data:\n\tdirections: x", "conf.yaml:2: not valid YAML: found a tab; indent with spaces"),
-        ("seed: 1\nseed: 2", "conf.yaml:2: duplicate key 'seed', first in line 1"),
-        ("data:", "conf.yaml:1: data.directions: missing; a config cannot do without it"),
-        (
-            "data: {1: 2, directions: no-en, train: 'x.{lang}'}",
-            "conf.yaml:1: data[1]: unknown key; expected one of directions",
-        ),
+        ("", r"conf\.yaml: data: "),
+        ("# nothing\n", r"conf\.yaml: data: "),
+        ("- a\n", r"conf\.yaml: .*\['a'\]$"),
+        ("data:\n\tdirections: x", r"conf\.yaml:2: .* tab"),
+        ("seed: 1\nseed: 2", r"conf\.yaml:2: .*'seed'.* line 1$"),
+        ("data:", r"conf\.yaml:1: data\.directions: "),
+        ("data: {1: 2, directions: no-en, train: 'x.{lang}'}", r"conf\.yaml:1: data\[1\]: .*directions"),
     ],
 )
 def test_files_that_are_no_config(conf, text, error):
     (message,) = conf.errors(text)
-    assert message.startswith(error)
+    assert re.match(error, message)
 
 
 def test_files_that_cannot_be_read(tmp_path):
-    for name, content, message in [
-        ("latin.yaml", b"a: 1\nb: \xe9\n", "latin.yaml:2: not UTF-8 (byte 0xe9)"),
-        ("large.yaml", b"#" * (1 << 20) + b"\n", "large.yaml: larger than 1,048,576 bytes"),
+    for name, content, facts in [
+        ("latin.yaml", b"a: 1\nb: \xe9\n", ("latin.yaml:2: ", "0xe9")),
+        ("large.yaml", b"#" * (1 << 20) + b"\n", ("large.yaml: ", "1,048,576")),
     ]:
         (tmp_path / name).write_bytes(content)
         with pytest.raises(ConfigError) as caught:
             load_config(tmp_path / name)
-        assert message in str(caught.value)
-    for path, message in [
-        (tmp_path / "absent.yaml", "absent.yaml: cannot be read: no such file or directory"),
-        (tmp_path, "cannot be read: is a directory"),
-        ("a\0b", "embedded null byte"),
+        assert all(fact in str(caught.value) for fact in facts)
+    for path, place, reason in [
+        (tmp_path / "absent.yaml", "absent.yaml: ", os.strerror(errno.ENOENT)),
+        (tmp_path, f"{tmp_path}: ", os.strerror(errno.EISDIR)),
+        ("a\0b", r"a\x00b: ", "null byte"),
     ]:
-        with pytest.raises(ConfigError, match=message):
+        with pytest.raises(ConfigError) as caught:
             load_config(path)
+        assert place in str(caught.value)
+        assert reason.lower() in str(caught.value)
 
 
 def test_a_byte_order_mark_is_not_text(tmp_path):
@@ -136,17 +148,17 @@ def test_every_error_is_one_line(conf):
 
 def test_many_to_many_needs_a_joint_vocabulary(conf):
     text = "data: {directions: [no-en, en-no], train: 'x.{pair}.{lang}'}\n"
-    message = "'separate' needs a language that is the source, or the target, of all directions; use 'joint'"
-    assert conf.errors(text) == [f"conf.yaml: vocabulary.kind: {message}"]
-    assert conf.errors(text + "vocabulary:\n  kind: separate") == [f"conf.yaml:3: vocabulary.kind: {message}"]
+    for section, place in (("", "conf.yaml"), ("vocabulary:\n  kind: separate", "conf.yaml:3")):
+        (error,) = conf.errors(text + section)
+        assert error.startswith(f"{place}: vocabulary.kind: ")
     assert conf.load(text, "vocabulary.kind=joint").vocabulary.kind == "joint"
 
 
 def test_batches_must_hold_the_longest_sentence_and_fill_an_update(conf):
-    assert conf.errors(DATA + "batches: {tokens_per_batch: 200, tokens_per_update: 100}") == [
-        "conf.yaml:2: batches.tokens_per_batch: 200 cannot hold a sentence of clean.max_pieces = 250",
-        "conf.yaml:2: batches.tokens_per_update: less than tokens_per_batch = 200",
-    ]
+    errors = conf.errors(DATA + "batches: {tokens_per_batch: 200, tokens_per_update: 100}")
+    assert len(errors) == 2
+    assert re.match(r"conf\.yaml:2: batches\.tokens_per_batch: 200 .*clean\.max_pieces = 250", errors[0])
+    assert re.match(r"conf\.yaml:2: batches\.tokens_per_update: .*tokens_per_batch = 200", errors[1])
 
 
 def test_drawing_follows_the_preset_unless_told_otherwise(conf):
@@ -160,9 +172,11 @@ def test_drawing_follows_the_preset_unless_told_otherwise(conf):
 
 
 def test_validation_losses_need_validation_text(conf):
-    message = "needs validation text, and no-en, tur-en has none; add data.valid"
-    assert conf.errors(DATA + "balance:\n  signal: valid") == [f"conf.yaml:3: balance.signal: {message}"]
-    assert conf.errors(DATA + "balance:\n  strategy: multidds") == [f"conf.yaml:3: balance.strategy: {message}"]
+    for option, value in (("signal", "valid"), ("strategy", "multidds")):
+        (error,) = conf.errors(DATA + f"balance:\n  {option}: {value}")
+        assert error.startswith(f"conf.yaml:3: balance.{option}: ")
+        assert "no-en, tur-en" in error
+        assert "data.valid" in error
     assert conf.load(DATA, "balance.signal=valid", "data.valid=v.{pair}.{lang}")
 
 
@@ -183,9 +197,8 @@ def test_every_strategy_can_be_configured(conf, strategy):
     assert sum(balancer.mixture.sample.values()) == pytest.approx(1)
     if options:
         (missing, *_) = options
-        assert conf.errors(DATA + f"balance:\n  strategy: {strategy}") == [
-            f"conf.yaml:2: balance.{missing}: missing; a config cannot do without it"
-        ]
+        (error,) = conf.errors(DATA + f"balance:\n  strategy: {strategy}")
+        assert error.startswith(f"conf.yaml:2: balance.{missing}: ")
 
 
 def test_options_reach_the_balancer(conf):
@@ -199,29 +212,29 @@ def test_options_reach_the_balancer(conf):
 @pytest.mark.parametrize(
     ("options", "error"),
     [
-        ("strategy: chi-ib", "balance.strategy: unknown strategy 'chi-ib'; did you mean 'chi-ibr'?"),
-        ("{strategy: fastdro, alpha: 2}", "balance.alpha: must be a finite number"),
-        ("strategy: 5", "balance.strategy: unknown strategy '5'"),
-        ("strategy: {a: b}", "balance.strategy: unknown strategy"),
-        ("{strategy: uniform, rho: 1}", "balance.rho: unknown key; expected one of strategy, p_unit"),
-        ("rho: -1", "balance.rho: must be a finite number, 0 or more; got -1"),
-        ("{rho: 1, max_upsample: 3}", "balance.max_upsample: give rho or max_upsample, not both"),
+        ("strategy: chi-ib", "balance.strategy: .*'chi-ib'.*'chi-ibr'"),
+        ("{strategy: fastdro, alpha: 2}", "balance.alpha: "),
+        ("strategy: 5", "balance.strategy: .*'5'"),
+        ("strategy: {a: b}", "balance.strategy: "),
+        ("{strategy: uniform, rho: 1}", "balance.rho: .*strategy, p_unit"),
+        ("rho: -1", "balance.rho: .*-1"),
+        ("{rho: 1, max_upsample: 3}", "balance.max_upsample: .*rho"),
         ("max_upsample: 1e200", "balance: "),
-        ("preset: papper", "balance.preset: expected 'recommended', 'paper', 'released-ted' or 'released-wmt'"),
-        ("preset: paper", "balance.rho: this preset leaves it open"),
-        ("estimator: mean", "balance.estimator: expected 'ema', 'token-ema' or 'interval-mean', got 'mean'"),
+        ("preset: papper", "balance.preset: .*'recommended', 'paper', 'released-ted' or 'released-wmt'.*'papper'"),
+        ("preset: paper", "balance.rho: "),
+        ("estimator: mean", "balance.estimator: .*'ema', 'token-ema' or 'interval-mean'.*'mean'"),
         ("center: tau:none", "balance.center: 'tau:none'"),
-        ("center: {no-en: 1}", "balance.center: nothing given for tur-en"),
-        ("baseline: {no-en: 1}", "balance.baseline: no reference loss for tur-en"),
+        ("center: {no-en: 1}", "balance.center: .*tur-en"),
+        ("baseline: {no-en: 1}", "balance.baseline: .*tur-en"),
         ("baseline: auto:tau", "balance.baseline: 'tau': "),
-        ("baseline: auto:erm", "balance.baseline: expected 'data', 'uniform', 'tau:3', 'unimax:20' or shares by group"),
-        ("p_unit: words", "balance.p_unit: expected 'sentences' or 'tokens', got 'words'"),
-        ("{strategy: schedule, points: {x: data}}", "balance.points.x: expected a whole number, got 'x'"),
+        ("baseline: auto:erm", "balance.baseline: .*'data', 'uniform', 'tau:3', 'unimax:20'"),
+        ("p_unit: words", "balance.p_unit: .*'sentences' or 'tokens'.*'words'"),
+        ("{strategy: schedule, points: {x: data}}", "balance.points.x: .*'x'"),
     ],
 )
 def test_bad_options_are_found_before_anything_is_spent(conf, options, error):
     (message,) = conf.errors(DATA + f"balance:\n  {options}")
-    assert message.split(": ", 1)[1].startswith(error)
+    assert re.match(error, message.split(": ", 1)[1])
 
 
 @pytest.mark.parametrize(
@@ -251,8 +264,9 @@ def test_a_limit_on_passes_is_planned_for_the_intervals_of_the_run(conf):
 
 
 def test_a_key_that_is_nothing_is_unknown(conf):
-    (message,) = conf.errors(DATA + "~: 2\n")
-    assert "unknown key" in message
+    with pytest.raises(ConfigError) as caught:
+        conf.load(DATA + "~: 2\n")
+    assert len(caught.value.lines) == 1
 
 
 def test_braces_in_the_name_of_the_folder_are_refused(tmp_path):
@@ -260,8 +274,10 @@ def test_braces_in_the_name_of_the_folder_are_refused(tmp_path):
     folder = tmp_path / "a {lang} b"
     folder.mkdir()
     (folder / "conf.yaml").write_text("data: {directions: [aa-en], train: 'train.{lang}'}\n")
-    with pytest.raises(ConfigError, match="this folder has { or } in its name, which mark fields in paths; rename it"):
+    with pytest.raises(ConfigError) as caught:
         load_config(folder / "conf.yaml", check_files=False)
+    assert caught.value.keys == [("data", "train")]
+    assert f"{folder}: " in str(caught.value)
     (folder / "saved.yaml").write_text("data: {directions: [aa-en], train: '/text/train.{lang}'}\n")
     assert load_config(folder / "saved.yaml", check_files=False).data.train == "/text/train.{lang}"
 
@@ -294,22 +310,22 @@ def test_overrides_follow_the_rules_of_the_file(conf):
 @pytest.mark.parametrize(
     ("override", "error"),
     [
-        ("clean.emty=true", "--set clean.emty: unknown key; did you mean 'empty'?"),
-        ("cleen.empty=true", "--set cleen.empty: cleen: unknown key; did you mean 'clean'?"),
-        ("clean.max_pieces=1e3", "--set clean.max_pieces: expected a whole number, got 1000.0"),
-        ("balance={roh: 1}", "--set balance: balance.roh: unknown key; did you mean 'rho'?"),
-        ("seed", "--set seed: expected section.key=value"),
-        ("=3", "--set =3: expected section.key=value"),
-        ("a..b=3", "--set a..b=3: expected section.key=value"),
-        ("seed.x=3", "--set seed.x: seed has no keys of its own; give all of it: --set seed=..."),
-        ("data.directions.0=no-en", "--set data.directions.0: data.directions has no keys of its own"),
-        ("seed=[1", "--set seed: not valid YAML"),
-        ("data.train=5", "--set data.train: expected a path"),
+        ("clean.emty=true", "--set clean.emty: .*'empty'"),
+        ("cleen.empty=true", "--set cleen.empty: cleen: .*'clean'"),
+        ("clean.max_pieces=1e3", "--set clean.max_pieces: .*1000.0"),
+        ("balance={roh: 1}", "--set balance: balance.roh: .*'rho'"),
+        ("seed", "--set seed: .*section.key=value"),
+        ("=3", "--set =3: .*section.key=value"),
+        ("a..b=3", "--set a..b=3: .*section.key=value"),
+        ("seed.x=3", "--set seed.x: .*--set seed="),
+        ("data.directions.0=no-en", "--set data.directions.0: .*--set data.directions="),
+        ("seed=[1", "--set seed: .*YAML"),
+        ("data.train=5", "--set data.train: .*5"),
     ],
 )
 def test_bad_overrides_are_named(conf, override, error):
     (message,) = conf.errors(DATA + "seed: 1", override)
-    assert message.startswith(error)
+    assert re.match(error, message)
 
 
 def test_an_override_mends_what_is_wrong_in_the_file(conf):
@@ -409,20 +425,20 @@ def test_any_override_is_a_config_or_an_error(tmp_path, overrides):
 @pytest.mark.parametrize(
     ("section", "error"),
     [
-        ("model: {heads: 3}", "model.heads: 3 heads cannot share 512 dimensions equally"),
-        ("model: {size: tiny, dim: 7, heads: 1}", "model.dim: expected an even number, 4 or more, got 7"),
-        ("model: {share_embeddings: true}", "model.share_embeddings: two vocabularies cannot share embeddings"),
-        ("train: {average: 3}", "train.average: only the last 2 checkpoints are kept; raise keep_last"),
-        ("train: {schedule: linear, intervals: 3}", "train.intervals: schedule: linear must know the last update"),
-        ("train: {updates: 10, warmup: 5, cooldown: 6}", "train.cooldown: warmup and cooldown together are longer"),
-        ("train: {precision: float16, device: cpu}", "train.precision: on a CPU training is in float32"),
-        ("train: {keep_last: 1}", "train.keep_last: expected 2 or more, got 1"),
+        ("model: {heads: 3}", "model.heads: .*512.* 3 "),
+        ("model: {size: tiny, dim: 7, heads: 1}", "model.dim: .*7"),
+        ("model: {share_embeddings: true}", "model.share_embeddings: .*joint"),
+        ("train: {average: 3}", "train.average: .* 2 .*keep_last"),
+        ("train: {schedule: linear, intervals: 3}", "train.intervals: schedule: linear .*train.updates"),
+        ("train: {updates: 10, warmup: 5, cooldown: 6}", "train.cooldown: .*warmup.*10 "),
+        ("train: {precision: float16, device: cpu}", "train.precision: .*CPU.*float32"),
+        ("train: {keep_last: 1}", "train.keep_last: .*1$"),
         ("batches: {interval_tokens: 5, interval_pairs: 5}", "batches.interval_tokens: "),
     ],
 )
 def test_what_cannot_be_trained_is_refused(conf, section, error):
     (found,) = conf.errors(DATA + section)
-    assert error in found
+    assert re.match(error, found.split(": ", 1)[1])
 
 
 def test_an_error_lists_the_keys_at_fault(conf):

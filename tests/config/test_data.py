@@ -1,3 +1,4 @@
+import re
 from itertools import permutations
 
 import pytest
@@ -50,26 +51,27 @@ def test_labels_and_paths_of_their_own(conf):
     assert paths(config, tur, "train") == ["mine/tur.txt", "mine/en.txt"]
     assert config.data.files(por, "valid") is None
     assert paths(config, tur, "valid") == ["a.txt", "/b.txt"]
-    with pytest.raises(ValueError, match="en-por is not among the directions"):
+    with pytest.raises(ValueError, match="^en-por "):
         config.data.files(parse("en-por"), "train")
 
 
 def test_directions_declared_twice_are_named_with_both_places(conf):
-    assert conf.errors("""\
+    errors = conf.errors("""\
         data:
           directions:
           - por-en
           - tur-en
           - {from: [tur, por, aze], to: en}
           train: x.{lang}
-    """) == [
-        "conf.yaml:5: data.directions[2]: tur-en is declared twice, here and in conf.yaml:4",
-        "conf.yaml:5: data.directions[2]: por-en is declared twice, here and in conf.yaml:3",
-    ]
+    """)
+    expected = [r"conf\.yaml:5: data\.directions\[2\]: tur-en .*conf\.yaml:4$"]
+    expected += [r"conf\.yaml:5: data\.directions\[2\]: por-en .*conf\.yaml:3$"]
+    assert len(errors) == 2
+    assert all(re.match(*both) for both in zip(expected, errors, strict=True))
 
 
 def test_bad_codes(conf):
-    assert conf.errors("""\
+    errors = conf.errors("""\
         data:
           directions:
           - pt-BR-en
@@ -79,27 +81,32 @@ def test_bad_codes(conf):
           - [por, en]
           - {from: [], to: en}
           train: x.{lang}
-    """) == [
-        "conf.yaml:3: data.directions[0]: expected a direction such as 'por-en', got 'pt-BR-en'; "
-        "the hyphen stands between the languages, so inside a code write an underscore: 'pt_BR-en'",
-        "conf.yaml:4: data.directions[1].from[0]: 'zh-Hans' is not a language code; write 'zh_Hans'",
-        "conf.yaml:4: data.directions[1].from[1]: expected text, got 12",
-        "conf.yaml:5: data.directions[2]: 'no' is source and target; nothing is left to translate",
-        "conf.yaml:6: data.directions[3].tgt: missing; a config cannot do without it",
-        "conf.yaml:7: data.directions[4]: expected a section with keys, got ['por', 'en']",
-        "conf.yaml:8: data.directions[5].from: expected at least one, got []",
+    """)
+    expected = [
+        ("conf.yaml:3: data.directions[0]: ", "'pt_BR-en'"),
+        ("conf.yaml:4: data.directions[1].from[0]: ", "'zh_Hans'"),
+        ("conf.yaml:4: data.directions[1].from[1]: ", "12"),
+        ("conf.yaml:5: data.directions[2]: ", "'no'"),
+        ("conf.yaml:6: data.directions[3].tgt: ", ""),
+        ("conf.yaml:7: data.directions[4]: ", "['por', 'en']"),
+        ("conf.yaml:8: data.directions[5].from: ", "[]"),
     ]
+    assert len(errors) == len(expected)
+    for error, (place, fact) in zip(errors, expected, strict=True):
+        assert error.startswith(place)
+        assert fact in error
 
 
 def test_grouping_by_label_needs_labels(conf):
     text = "data: {directions: [{src: por, tgt: en, label: a}, tur-en], train: 'x.{pair}.{lang}', grouping: label}"
-    assert conf.errors(text) == ["conf.yaml:1: data.directions[1]: tur-en has no label, but data.grouping is 'label'"]
+    (error,) = conf.errors(text)
+    assert re.match(r"conf\.yaml:1: data\.directions\[1\]: tur-en .*data\.grouping", error)
 
 
 def test_training_text_is_needed(conf):
     text = "data: {directions: [por-en, {src: tur, tgt: en, train: 'x.{lang}'}]}"
-    message = "missing; it says where the training text of por-en stands"
-    assert conf.errors(text) == [f"conf.yaml:1: data.train: {message}"]
+    (error,) = conf.errors(text)
+    assert re.match(r"conf\.yaml:1: data\.train: .*por-en$", error)
 
 
 # ------------------------------------------------------------------------------------------------------------- files
@@ -152,17 +159,17 @@ def test_a_corpus_stored_the_other_way_is_hinted_at(conf):
     write(conf.folder, "train.por-en.por", "train.por-en.en")
     text = "data:\n  directions: en-por\n  train: train.{src}-{tgt}.{lang}\n"
     (error,) = conf.errors(text, check_files=True)
-    assert error.endswith("; to use a corpus both ways, write {pair} for {src}-{tgt}")
+    assert error.index("{pair}") < error.index("{src}-{tgt}")
     assert conf.load(text.replace("{src}-{tgt}", "{pair}"), check_files=True)
 
 
 def test_two_directions_cannot_be_the_same_text(conf):
     text = "data: {directions: [por-en, tur-en], train: all.tsv}"
-    assert conf.errors(text) == ["conf.yaml:1: data.train: por-en and tur-en would be the same: all.tsv"]
+    (error,) = conf.errors(text)
+    assert re.match("conf.yaml:1: data.train: por-en and tur-en .*all.tsv$", error)
     assert conf.load(text, "data.tsv_columns=['{src}', '{tgt}']")
-    assert conf.errors(text, "data.tsv_columns=[2, 2]") == [
-        "conf.yaml:1: data.train: source and target of por-en would be the same: all.tsv"
-    ]
+    (error,) = conf.errors(text, "data.tsv_columns=[2, 2]")
+    assert re.match("conf.yaml:1: data.train: source and target of por-en .*all.tsv$", error)
 
 
 @pytest.mark.parametrize(

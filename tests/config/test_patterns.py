@@ -1,4 +1,3 @@
-import re
 from pathlib import Path
 
 import pytest
@@ -83,17 +82,17 @@ def test_good_patterns(pattern):
 @pytest.mark.parametrize(
     ("pattern", "message"),
     [
-        ("", "got nothing"),
-        ("train.{pair}.gz", "expected {lang}"),
-        ("train.{lnag}.gz", "unknown field {lnag}; did you mean 'lang'?"),
-        ("train.{}.gz", "unknown field {}"),
-        ("train.{lang!r}.gz", "unknown field {lang!r}"),
-        ("train.{lang}.xz", "cannot read .xz; expected plain text, .gz or .zst"),
-        ("train.{lang}.tsv", "a TSV holds both sides"),
-        (("a.tsv", "b.tsv"), "a TSV holds both sides"),
-        (("a", ""), "got nothing"),
+        ("", "nothing"),
+        ("train.{pair}.gz", "{lang}.*tsv"),
+        ("train.{lnag}.gz", "{lnag}.*'lang'"),
+        ("train.{}.gz", "{}"),
+        ("train.{lang!r}.gz", "{lang!r}"),
+        ("train.{lang}.xz", r"\.xz.*\.gz.*\.zst"),
+        ("train.{lang}.tsv", "TSV.*{lang}"),
+        (("a.tsv", "b.tsv"), "TSV"),
+        (("a", ""), "nothing"),
     ],
 )
 def test_bad_patterns(pattern, message):
-    with pytest.raises(ValueError, match=re.escape(message)):
+    with pytest.raises(ValueError, match=message):
         check_pattern(pattern)

@@ -90,11 +90,11 @@ def test_warnings_say_what_to_do(configure, corpus):
     rewrite(corpus / "train.por-en.por.gz", lambda lines: [lines[0]] * 30 + lines[30:])
     rewrite(corpus / "train.por-en.en.gz", lambda lines: [lines[0]] * 30 + lines[30:])
     warnings = check(configure("data.test=null", "data.valid=null"), Bars()).warnings
-    assert any(w.startswith("por-en: 10% of the pairs are repeated; consider clean.duplicates: true") for w in warnings)
-    assert any(w.startswith("glg-en: only 40 pairs") and "max_passes" in w for w in warnings)
-    assert any(w.startswith("rus-en: no validation set") for w in warnings)
+    assert any(w.startswith("por-en: 10%") and "clean.duplicates" in w for w in warnings)
+    assert any(w.startswith("glg-en: ") and " 40 " in w and "max_passes" in w for w in warnings)
+    assert any(w.startswith("rus-en: ") and "validation" in w for w in warnings)
     quiet = check(configure("clean.duplicates=true"), Bars()).warnings
-    assert not any("repeated" in w for w in quiet)
+    assert not any("clean.duplicates" in w for w in quiet)
 
 
 def test_the_commands_print_tables_or_json(corpus):
@@ -128,7 +128,7 @@ def test_bad_configurations_are_a_line_each_and_exit_code_2(corpus):
     done = run("prepare", corpus / "conf.yaml", "--set", "clean.emty=true", "--set", "seed=many")
     assert done.returncode == 2
     assert done.stderr.count("\n") == 2
-    assert "did you mean 'empty'" in done.stderr
+    assert "'empty'" in done.stderr
     assert run("prepare", corpus / "nowhere.yaml").returncode == 2
     too_small = run("prepare", corpus / "conf.yaml", "--set", "vocabulary.size_other=16")
     assert too_small.returncode == 2
