@@ -155,9 +155,9 @@ def test_take_finds_what_belongs_to_each_row():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"q": {"a": 1}}, "^q: expected the directions a, b; got a"),
+        ({"q": {"a": 1}}, "^q: .*a, b; .*a$"),
         ({"q": {"a": -1, "b": 2}}, "^q:"),
-        ({"sizes": {"a": 0, "b": 3}}, "^q: 'a' has a share, but no sentence pairs"),
+        ({"sizes": {"a": 0, "b": 3}}, "^q: .*'a'"),
         ({"drawn_before": {"c": 1}}, "^drawn_before:"),
         ({"pairs": 0}, "^pairs:"),
         ({"rule": "unknown"}, "^rule:"),

@@ -168,6 +168,6 @@ def test_what_goes_wrong_in_the_thread_is_raised_in_the_reader(corpora):
     source, target = broken["tur-en"].source, broken["tur-en"].target
     broken["tur-en"] = ParallelSequences(Sequences(source.ids[:9], source.offsets), target)
     before = threading.active_count()
-    with pytest.raises(IndexError, match="out of bounds"):
+    with pytest.raises(IndexError, match="out of bounds"):  # NumPy's
         list(loader(broken).iterate())
     assert threading.active_count() == before
