@@ -157,7 +157,7 @@ def test_there_are_never_more_logits_than_those_of_a_chunk():
 
 @pytest.mark.parametrize("smoothing", [-0.1, 1.0, float("nan")])
 def test_impossible_smoothing_is_refused(smoothing):
-    with pytest.raises(ValueError, match="smoothing: expected 0 <= smoothing < 1"):
+    with pytest.raises(ValueError, match="^smoothing: "):
         smoothed_cross_entropy(*problem(), smoothing)
 
 

@@ -115,7 +115,7 @@ def test_max_length_for_all_for_each_and_for_the_model(model, batch):
     limits = torch.arange(1, 13)
     each = greedy(model, batch.source, batch.source_lengths, limits)
     assert each == [sentence[:limit] for sentence, limit in zip(free, limits, strict=True)]
-    with pytest.raises(ValueError, match="max_length: expected at least 1, got 0"):
+    with pytest.raises(ValueError, match="^max_length: .*1.*0"):
         greedy(model, batch.source, batch.source_lengths, 0)
 
 
@@ -330,15 +330,15 @@ def test_forced_decoding_equals_a_sum_over_whole_sentences(toy):
         all_hypotheses(model, *row, 4)[(*said, EOS)] for *row, said in zip(source, lengths, targets, strict=True)
     ]
     assert force(model, source, lengths, targets) == pytest.approx(expected, abs=1e-5)
-    with pytest.raises(ValueError, match="targets: expected one for each of 3 source sentences, got 2"):
+    with pytest.raises(ValueError, match="^targets: .*3.*2"):
         force(model, source, lengths, targets[:2])
 
 
 @pytest.mark.parametrize(("beam", "n_best"), [(2, 3), (0, 0), (5, 0)])
 def test_there_are_as_many_hypotheses_as_the_beam_is_wide(model, batch, beam, n_best):
-    with pytest.raises(ValueError, match=f"n_best = {n_best} and beam = {beam}"):
+    with pytest.raises(ValueError, match=f"^n_best: .*{n_best}.*{beam}"):
         beam_search(model, batch.source, batch.source_lengths, beam=beam, n_best=n_best)
-    with pytest.raises(ValueError, match="patience: expected a number from 1 on, got 0.5"):
+    with pytest.raises(ValueError, match=r"^patience: .*0\.5"):
         beam_search(model, batch.source, batch.source_lengths, patience=0.5)
 
 
