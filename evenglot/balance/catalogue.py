@@ -344,7 +344,7 @@ def _distance(rho: float | str, groups: Groups, centre: Vector) -> float:
 
 def _radius(preset: Preset, rho: float | None, max_upsample: float | None, centre: Vector) -> float:
     if rho is not None and max_upsample is not None:
-        raise OptionError("max_upsample", "give either rho or max_upsample, not both: each determines the radius")
+        raise OptionError("max_upsample", "give rho or max_upsample, not both: each determines the radius")
     if rho is None and max_upsample is None:
         rho, max_upsample = preset.rho, preset.max_upsample
     if rho is not None:

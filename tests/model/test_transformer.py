@@ -24,7 +24,7 @@ def batch(model):
 
 
 def step_by_step(model, target, memory):
-    """Hidden states of whole sentences, one piece at a time."""
+    """Hidden states of whole sentences, computed one subword at a time."""
     cache, hidden = model.start(memory), []
     for piece in seen_by_decoder(target).T:
         state, cache = model.step(piece, memory, cache)
