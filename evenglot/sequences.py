@@ -1,4 +1,4 @@
-"""Token ids of many sentences as two flat arrays: what the store keeps on disk and batches read from."""
+"""Token ids of many sentences as two flat arrays: the format of the store, from which batches are read."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ class Sequences:
 
     @property
     def lengths(self) -> NDArray[np.int64]:
-        """Number of ids of each sentence."""
+        """Number of ids per sentence."""
         return np.diff(self.offsets)
 
 
 @dataclass(frozen=True, eq=False)
 class ParallelSequences:
-    """Source and target of the same sentence pairs. Ids are complete: language tag and end of sentence included."""
+    """Source and target ids of sentence pairs, including language tags and </s>."""
 
     source: Sequences
     target: Sequences
 
     def __post_init__(self) -> None:
         if len(self.source) != len(self.target):
-            raise ValueError(f"{len(self.source)} source sentences, but {len(self.target)} target sentences")
+            raise ValueError(f"not parallel: {len(self.source)} source and {len(self.target)} target sentences")
 
     def __len__(self) -> int:
         return len(self.source)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class TextFile:
-    """Where one side of a corpus stands: a file of lines, or a column of a TSV (by number from 0, or by its header)."""
+    """Location of one side of a corpus: a text file, or a column of a TSV file (by 0-based number or by header)."""
 
     path: Path
     column: int | str | None = None

@@ -1,4 +1,4 @@
-"""Observed losses -> the next mixture: every strategy under one interface. NumPy only."""
+"""Balancing strategies: compute the next mixture from observed losses. One interface for all; NumPy only."""
 
 from evenglot.balance.balancer import Balancer, Mixture
 from evenglot.balance.baseline import ideal, load_baseline, mean_losses, save_baseline

@@ -1,15 +1,15 @@
-"""What every strategy offers a training loop, and what it may ask of it.
+"""The interface between a balancing strategy and a training loop.
 
     balancer = create("chi-ibr", sizes={...}, rho=0.05)
     for each interval:
-        draw the interval's sentence pairs with the shares balancer.mixture.sample
+        sample the interval's sentence pairs with the shares balancer.mixture.sample
         for each optimizer step:
-            train; multiply the token losses of each group by balancer.mixture.loss, if that is not None
+            train; multiply the token losses of each group by balancer.mixture.loss if it is not None
             balancer.observe(loss_sums, counts)      # summed over micro-batches and processes
-        balancer.update()                            # True: the mixture changed
+        balancer.update()                            # returns True if the mixture changed
 
-Everything is keyed by the name of the group. State is plain JSON; a balancer that is saved at any moment and loaded
-again goes on exactly as if nothing had happened.
+All values are keyed by group name. The state is plain JSON and can be saved at any time; a restored balancer continues
+exactly as the original would have.
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ from evenglot.robust.validate import OptionError, Vector
 
 @dataclass(frozen=True)
 class Mixture:
-    """What to show next: `sample`, the share of sentence pairs to draw from each group; `loss`, factors or None."""
+    """`sample`: share of sentence pairs to draw from each group; `loss`: factor on each group's losses, or None."""
 
     sample: dict[str, float]
     loss: dict[str, float] | None = None
 
 
 class Balancer:
-    """The base of all strategies: a mixture over groups that, by itself, stays at the data proportions."""
+    """Base class of all strategies: a mixture over groups, by default constant and proportional to the data."""
 
-    strategy: str = ""  # the name it was created by
-    needs: Needs = Needs()  # what it asks of the training loop
+    strategy: str = ""  # name in the catalogue
+    needs: Needs = Needs()  # what the training loop has to provide
     cadence: Cadence = "never"  # when the mixture can change
-    baseline: Vector | None = None  # reference losses that it takes off, in the order of the groups
-    steadier_estimator: str | None = None  # if it follows means of updates, the `estimator` for updates of few batches
-    is_faint: bool = False  # do its defaults hardly let the mixture leave the data on corpora of these sizes?
+    baseline: Vector | None = None  # reference losses to subtract, in the order of the groups
+    steadier_estimator: str | None = None  # less biased `estimator` for updates of few batches, if any
+    is_faint: bool = False  # True if, for these corpus sizes, its defaults keep the mixture close to proportional
 
     def __init__(self, groups: Groups, q: Vector | None = None) -> None:
         self.groups = groups
@@ -52,36 +52,36 @@ class Balancer:
 
     @property
     def signal(self) -> Signal | None:
-        """The losses it observes; None if it goes by none."""
+        """The losses it observes; None if it uses none."""
         return self.needs.losses
 
     @property
     def needs_gradients(self) -> GradientProbe | None:
-        """How gradients should be probed, if they should."""
+        """The gradient probe it needs, if any."""
         return self.needs.gradients
 
     @property
     def weighs_examples(self) -> bool:
-        """Should `example_weights` be asked at every step?"""
+        """Whether `example_weights` must be called at every step."""
         return self.needs.example_weights
 
     @property
     def q(self) -> dict[str, float]:
-        """The mixture this strategy aims at, in the unit of p, by group."""
+        """The current target mixture by group, in the unit of p."""
         return self.groups.keyed(self._q)
 
     @property
     def losses(self) -> dict[str, float | None] | None:
-        """The losses it goes by, by group (None: not seen yet); None if it goes by none."""
+        """Current loss estimates by group (None: not observed yet); None if the strategy uses no losses."""
         return None
 
     @property
     def mixture(self) -> Mixture:
-        """How to realise q: what to draw, and how to weight the loss."""
+        """Sampling shares and loss weights that realise q."""
         return Mixture(sample=self.groups.keyed(self.groups.sentence_shares(self._q)))
 
     def reach(self, group: str) -> float | None:
-        """The largest share, in the unit of p, that this group can get of what is sampled; None: no limit."""
+        """Largest share of the sampled data that this group can reach, in the unit of p; None: no limit."""
         extremes = self.extremes(group)
         if extremes is None:
             return None
@@ -89,58 +89,58 @@ class Balancer:
         return max(float(mixture[place]) for mixture in extremes)
 
     def extremes(self, group: str) -> list[Vector] | None:
-        """Mixtures that can be sampled, in the unit of p; no other gives this group more than one of them does.
+        """Reachable sampling mixtures, in the unit of p, one of which maximises the share of this group.
 
-        None: the strategy sets no limit. So it is for a strategy that moves and does not say how far.
+        None: no known limit. This is the default for strategies whose mixture can change.
         """
         return [self._q] if self.cadence == "never" else None
 
     def observe(self, loss_sums: Mapping[str, float], counts: Mapping[str, float], split: Split = "train") -> None:
-        """Take note of one optimizer step (or one validation): summed loss and count of each group, all ranks."""
+        """Record one optimizer step (or validation): loss sum and count of each group, summed over all ranks."""
 
     def reward(self, rewards: Mapping[str, float]) -> None:
-        """Take note of one probe of gradients (`needs.gradients`): the reward of each group that has data."""
+        """Record the result of one gradient probe (`needs.gradients`): the reward of each group that has data."""
 
     def example_weights(self, losses: ArrayLike, names: Sequence[str]) -> Vector:
-        """Weights that sum to 1, for the mean token losses of the examples of a batch and the groups they are of."""
+        """Weights of the examples of a batch, summing to 1, from their mean token losses and their groups."""
         return np.full(len(names), 1 / len(names))
 
     def update(self, drawn: Mapping[str, float] | None = None) -> bool:
-        """End of an interval, in which `drawn` pairs were shown (default: as planned). Did the mixture change?"""
+        """End an interval in which `drawn` pairs were sampled (default: as planned). True if the mixture changed."""
         self.intervals += 1
         return False
 
     def state_dict(self) -> dict[str, Any]:
-        """All that must be saved, as plain JSON values keyed by group."""
+        """The state to save: plain JSON values keyed by group."""
         return {"strategy": self.strategy, "intervals": self.intervals, "q": self.groups.keyed(self._q)}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on from a saved state, of the same strategy and the same groups. If it does not fit, nothing changes."""
+        """Restore a state saved by the same strategy for the same groups; a mismatch raises and changes nothing."""
         if state.get("strategy") != self.strategy:
-            raise OptionError("state", f"was saved by {state.get('strategy')!r}, this is {self.strategy!r}")
+            raise OptionError("state", f"saved by {state.get('strategy')!r}, but this is {self.strategy!r}")
         before = copy.deepcopy(vars(self))
         try:
             self._load(state)
         except (KeyError, TypeError, ValueError) as error:
             vars(self).update(before)
             if isinstance(error, KeyError):
-                raise OptionError("state", f"incomplete, it has no {error}") from error
+                raise OptionError("state", f"incomplete: {error} is missing") from error
             raise
 
     def _load(self, state: Mapping[str, Any]) -> None:
-        """Take over what `state_dict` gave; raise if it does not fit."""
+        """Restore what `state_dict` returned; raise if it does not match."""
         self.intervals = int(state["intervals"])
         self._q = self.groups.vector(state["q"], "state: q")
 
 
 def loss_vectors(groups: Groups, loss_sums: Mapping[str, float], counts: Mapping[str, float]) -> tuple[Vector, Vector]:
-    """Checked sums and counts in the order of the groups; groups that are not mentioned were not seen (count 0)."""
+    """Checked sums and counts in the order of the groups; omitted groups count as not observed (count 0)."""
     for name, count in counts.items():
-        if name not in loss_sums and count > 0:  # a loss that somebody dropped, not one of 0
-            raise OptionError("loss_sums", f"nothing given for {name!r}, of which {count:g} were counted")
+        if name not in loss_sums and count > 0:  # a missing loss must not be treated as a loss of 0
+            raise OptionError("loss_sums", f"no value for {name!r}, whose count is {count:g}")
     for name in loss_sums:
         if name not in counts:
-            raise OptionError("counts", f"nothing given for {name!r}, which has a loss")
+            raise OptionError("counts", f"no value for {name!r}, which has a loss")
     sums = groups.vector(loss_sums, "loss_sums", default=0.0)
     numbers = groups.vector(counts, "counts", default=0.0)
     if (numbers < 0).any():

@@ -1,6 +1,6 @@
-"""Reference losses b_i: what a good model reaches on each group. The adversary looks at losses minus these.
+"""Reference losses b_i, one per group: the losses of a reference model, subtracted from the observed losses.
 
-Only differences between groups matter: a best response does not change when all b_i grow by the same amount.
+Only differences between groups matter: adding a constant to all b_i does not change a best response.
 """
 
 from __future__ import annotations
@@ -21,42 +21,43 @@ Baseline = Mapping[str, float] | str | os.PathLike[str] | None
 
 
 def baseline_vector(baseline: Baseline, groups: Groups) -> Vector:
-    """b in the order of the groups: zeros for None, else from a mapping or a file; a missing group is an error.
+    """b in the order of the groups: zeros for None, otherwise from a mapping or a file; a missing group is an error.
 
-    Other groups than ours may be in it: one reference run serves experiments on some of its languages.
+    Additional groups are ignored, so that one reference run can serve experiments on a subset of its languages.
     """
     if baseline is None:
         return np.zeros(len(groups.names))
     if not isinstance(baseline, Mapping | str | os.PathLike):
-        raise OptionError("baseline", f"expected losses by group, or a file of them, got {baseline!r}")
+        raise OptionError("baseline", f"expected losses by group or the path of a file, got {baseline!r}")
     losses = baseline if isinstance(baseline, Mapping) else load_baseline(baseline)
     missing = [name for name, share in zip(groups.names, groups.p, strict=True) if share > 0 and name not in losses]
     if missing:
-        raise OptionError("baseline", f"no reference loss for {', '.join(missing)}; it has {', '.join(sorted(losses))}")
+        known = ", ".join(sorted(losses))
+        raise OptionError("baseline", f"no reference loss for {', '.join(missing)}; available: {known}")
     ours = {name: losses[name] for name in groups.names if name in losses}
-    return groups.vector(ours, "baseline", default=0.0)  # of a group without data, which is never drawn
+    return groups.vector(ours, "baseline", default=0.0)  # default: a group without data, never sampled
 
 
 def mean_losses(loss_sums: Mapping[str, float], counts: Mapping[str, float]) -> dict[str, float]:
-    """Token means of each group from the sums and counts of a reference model; a group without tokens is an error."""
+    """Mean loss per token of each group, from loss sums and token counts; a group without tokens is an error."""
     empty = [name for name in loss_sums if not counts.get(name, 0) > 0]
     if empty:
-        raise OptionError("counts", f"no tokens were counted for {', '.join(empty)}")
+        raise OptionError("counts", f"no tokens for {', '.join(empty)}")
     return {name: loss_sums[name] / counts[name] for name in loss_sums}
 
 
 def ideal(*baselines: Mapping[str, float]) -> dict[str, float]:
-    """The best loss of several reference runs for each group: what is achievable for every one."""
+    """The lowest loss of each group over several reference runs."""
     common = set.intersection(*(set(baseline) for baseline in baselines))
     return {name: min(baseline[name] for baseline in baselines) for name in sorted(common)}
 
 
 def save_baseline(path: str | os.PathLike[str], losses: Mapping[str, float], **about: Any) -> None:
-    """Write reference losses as JSON, with whatever should be known `about` their making (model, data, settings)."""
+    """Write reference losses as JSON, with metadata `about` their origin (model, data, settings)."""
     numbers = {name: float(loss) for name, loss in losses.items()}
     for name, loss in numbers.items():
         if not math.isfinite(loss):
-            raise OptionError("losses", f"the value for {name!r} is {loss}; it must be finite")
+            raise OptionError("losses", f"the value for {name!r} must be finite, got {loss}")
     target = Path(path)
     unfinished = target.with_name(target.name + ".unfinished")
     unfinished.write_text(json.dumps({"losses": numbers, "about": about}, indent=2) + "\n", encoding="utf-8")
@@ -64,14 +65,14 @@ def save_baseline(path: str | os.PathLike[str], losses: Mapping[str, float], **a
 
 
 def baseline_about(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """What such a file says about itself; nothing, if somebody wrote it by hand."""
+    """The metadata of a baseline file; empty if it has none, as in a file written by hand."""
     load_baseline(path)
     about = json.loads(Path(path).read_text(encoding="utf-8")).get("about")
     return about if isinstance(about, dict) else {}
 
 
 def load_baseline(path: str | os.PathLike[str]) -> dict[str, float]:
-    """Reference losses by group from a file that `save_baseline` wrote."""
+    """Read reference losses by group from a file written by `save_baseline`."""
     try:
         content = json.loads(Path(path).read_text(encoding="utf-8"))
         return {str(name): float(loss) for name, loss in content["losses"].items()}

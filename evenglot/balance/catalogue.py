@@ -1,4 +1,4 @@
-"""Names of strategies and what they are made of. The only place where a strategy is chosen by a string."""
+"""The catalogue of strategies: names, options and builders. The only module that selects a strategy by name."""
 
 from __future__ import annotations
 
@@ -60,19 +60,19 @@ from evenglot.robust.solvers import chi_square_divergence
 from evenglot.robust.validate import OptionError, Vector
 from evenglot.wording import did_you_mean
 
-FAINT_TAU = 1.2  # a temperature that hardly changes anything
+FAINT_TAU = 1.2  # a temperature whose mixture is close to proportional
 
 
 @dataclass(frozen=True)
 class Preset:
-    """Settings of chi-IBR that belong together (docs/methods.md). An option given to `create` wins over its preset."""
+    """A named set of chi-IBR settings (docs/methods.md). Options given to `create` override it."""
 
     floor: float
     start: Start
     reset: bool = False
     rho: float | None = None
     max_upsample: float | None = None
-    # the q-update of the released code, and its drop of baselines when all excesses are negative:
+    # use the q-update of the released code, which drops the baselines when all excess losses are negative:
     released: bool = False
     clamp_to_min_p: bool = False
     sampling: Sampling = field(default_factory=Sampling)
@@ -104,18 +104,18 @@ def create(
     p_unit: Unit = "sentences",
     **options: Any,
 ) -> Balancer:
-    """A balancer by name, for groups with these sizes in sentence pairs. docs/methods.md explains every strategy.
+    """Create a balancer by name, for groups of these sizes in sentence pairs (strategies: docs/methods.md).
 
-    `p_unit="tokens"` counts the shares p and q in target tokens, given in `tokens`.
+    With `p_unit="tokens"`, the shares p and q count target tokens, given in `tokens`.
     """
     strategy = _checked(name, options)
     return strategy.balancer(name, Groups.of(sizes, tokens, p_unit), options)
 
 
 def describe(name: str, **options: Any) -> Description:
-    """The facts about a strategy with these options, before there are data; options that are left out are defaults.
+    """Describe a strategy with these options without any data; omitted options have their defaults.
 
-    It checks no values (see `check_options`), and ignores options that the strategy does not have.
+    Does not check values (see `check_options`) and ignores unknown options.
     """
     strategy = STRATEGIES.get(name)
     if strategy is None:
@@ -125,37 +125,37 @@ def describe(name: str, **options: Any) -> Description:
 
 
 def describe_settings(settings: Mapping[str, Any]) -> Description | None:
-    """As `describe`, of the `balance` section of any log; None for a strategy that the catalogue does not have."""
+    """As `describe`, for the `balance` section of an event log; None if the strategy or its options are unknown."""
     options = dict(settings)
     name = options.pop("strategy", None)
     try:
         return describe(name, **options) if name in STRATEGIES else None
-    except (KeyError, TypeError, ValueError):  # of a version whose options are not ours
+    except (KeyError, TypeError, ValueError):  # written by a version with other options
         return None
 
 
 def check_options(name: str, names: Iterable[str], *, p_unit: Unit = "sentences", **options: Any) -> None:
-    """Raise what `create` would raise for groups of these names, whatever the sizes of their corpora."""
+    """Raise the error that `create` would raise for groups of these names, whatever their sizes."""
     strategy = _checked(name, options)
     strategy.balancer(name, Groups.nominal(names, p_unit), options)
 
 
 def check_mixture(mixture: MixtureSpec, names: Iterable[str], argument: str) -> None:
-    """Raise ValueError, naming the argument, if this is no mixture for groups of these names."""
+    """Raise OptionError, naming the argument, if this is not a valid mixture for groups of these names."""
     mixture_of(mixture, Groups.nominal(names), argument)
 
 
 def keep_mixture(mixture: str) -> tuple[str, dict[str, Any]]:
-    """Name and options of the strategy that keeps a mixture ('data', 'tau:5', ...) for the whole run."""
+    """Name and options of the strategy that samples from a fixed mixture ('data', 'tau:5', ...) for the whole run."""
     return ("proportional", {}) if mixture == "data" else ("schedule", {"points": {0: mixture}})
 
 
 @dataclass(frozen=True)
 class Strategy:
-    """An entry of the catalogue: what builds the balancer, and what describes it by its options alone.
+    """An entry of the catalogue: builds the balancer, and describes it from its options alone.
 
-    `build` takes the groups, then the options as keywords; names, types and defaults of the options are those of its
-    signature, their meaning is its docstring.
+    `build` takes the groups, then the options as keywords; its signature defines the names, types, defaults and
+    meanings of the options.
     """
 
     build: Callable[..., Balancer]
@@ -163,31 +163,31 @@ class Strategy:
 
     @property
     def options(self) -> dict[str, inspect.Parameter]:
-        """The options by name, their annotations resolved."""
+        """The options by name, with resolved annotations."""
         _, *options = inspect.signature(self.build, eval_str=True).parameters.values()  # the first is the groups
         return {option.name: option for option in options}
 
     @property
     def defaults(self) -> dict[str, Any]:
-        """Of the options that have one."""
+        """The defaults, for options that have one."""
         return {name: option.default for name, option in self.options.items() if option.default is not option.empty}
 
     def balancer(self, name: str, groups: Groups, options: Mapping[str, Any]) -> Balancer:
-        """A balancer that knows the name of its strategy."""
+        """Build the balancer and set its strategy name."""
         made = self.build(groups, **options)
         made.strategy = name
         return made
 
 
 def _checked(name: str, options: Mapping[str, Any]) -> Strategy:
-    """The strategy of that name, if it has these options and needs no others."""
+    """The strategy of this name; raise if an option is unknown or a required one is missing."""
     strategy = STRATEGIES.get(name)
     if strategy is None:
         raise _unknown(name)
     known = strategy.options
     for option in options:
         if option not in known:
-            hint = did_you_mean(option, known) if known else "it has none"
+            hint = did_you_mean(option, known) if known else "it has no options"
             raise OptionError(option, f"unknown option of {name!r}; {hint}")
     for option, parameter in known.items():
         if parameter.default is parameter.empty and option not in options:
@@ -237,7 +237,7 @@ def schedule(
     groups: Groups,
     points: Annotated[
         Mapping[int, MixtureSpec],
-        Option("Mixtures by the interval in which they start, such as {0: tau:5, 20: data}; as for center."),
+        Option("Mixtures by first interval, such as {0: tau:5, 20: data}; specified as for center."),
     ],
     interpolate: Annotated[bool, Option("Interpolate linearly between the given mixtures.")] = False,
 ) -> Balancer:
@@ -279,7 +279,7 @@ def chi_ibr(
     base = PRESETS[preset]
     caps = Caps(max_ratio, max_passes, intervals, interval_size)
     if base.released and (caps.max_ratio is not None or caps.max_passes is not None):
-        raise OptionError("preset", f"{preset!r} reproduces code that knows no caps; use 'recommended' with max_ratio")
+        raise OptionError("preset", f"{preset!r} does not support max_ratio and max_passes; use 'recommended'")
     centre = mixture_of(center, groups, "center")
     distance = None if rho is None else _distance(rho, groups, centre)
     radius = _radius(base, distance, max_upsample, centre)
@@ -302,7 +302,7 @@ def chi_ibr(
 
 
 def describe_chi_ibr(*, preset: PresetName, **others: Any) -> Description:
-    """The presets of the released code sample intervals in its way, too."""
+    """As `every_interval`; the presets of the released code also set the sampling of intervals."""
     return replace(every_interval(**others), sampling=PRESETS[preset].sampling)
 
 
@@ -338,20 +338,20 @@ def cvar_ibr(
 
 
 def _distance(rho: float | str, groups: Groups, centre: Vector) -> float:
-    """A radius that is given as a number, or by a mixture that lies on the surface of the ball."""
+    """The radius, given as a number or as a mixture on the surface of the ball."""
     return chi_square_divergence(mixture_of(rho, groups, "rho"), centre) if isinstance(rho, str) else rho
 
 
 def _radius(preset: Preset, rho: float | None, max_upsample: float | None, centre: Vector) -> float:
     if rho is not None and max_upsample is not None:
-        raise OptionError("max_upsample", "give rho or max_upsample, not both: each of them determines the radius")
+        raise OptionError("max_upsample", "give rho or max_upsample, not both: each determines the radius")
     if rho is None and max_upsample is None:
         rho, max_upsample = preset.rho, preset.max_upsample
     if rho is not None:
         return rho
     if max_upsample is None:
         raise OptionError(
-            "rho", "this preset leaves it open (the paper took 0.05 for TED, 0.3 for WMT); or max_upsample=5"
+            "rho", "required by this preset (the paper: 0.05 for TED, 0.3 for WMT), unless max_upsample is given"
         )
     return radius_for_upsampling(centre, max_upsample)
 
@@ -359,17 +359,17 @@ def _radius(preset: Preset, rho: float | None, max_upsample: float | None, centr
 def _estimator(
     groups: Groups, name: str | None, ema: float, start: Start, reset: bool | None, preset_reset: bool, signal: str
 ) -> Estimator:
-    """A moving average over steps, or the mean of the interval, which is what few and large validations call for."""
+    """A moving average over steps, or the interval mean (default for validation losses, which are few and large)."""
     size = len(groups.names)
     if name is None:
         name = "interval-mean" if signal == "valid" else "ema"
-    average = EMA(size, ema, start, preset_reset if reset is None else reset)  # refuses what is no weight, no start
+    average = EMA(size, ema, start, preset_reset if reset is None else reset)  # validates ema and start in any case
     if name == "ema":
         return average
     if name not in ("token-ema", "interval-mean"):
         raise OptionError("estimator", f"expected 'ema', 'token-ema' or 'interval-mean', got {name!r}")
     if reset:
-        raise OptionError("reset", f"goes with the estimator 'ema' only, not with {name!r}; leave this out")
+        raise OptionError("reset", f"only available with estimator 'ema', not with {name!r}; remove it")
     return TokenEMA(size, ema) if name == "token-ema" else IntervalMean(size)
 
 
@@ -381,7 +381,7 @@ def group_dro(
     *,
     step: Step = 0.01,
     smoothing: Annotated[float | None, Option("Smoothing constant of the CTC-DRO variant; null: none.", gt=0)] = None,
-    start: Annotated[MixtureSpec, Option("Initial mixture; as for center.")] = "uniform",
+    start: Annotated[MixtureSpec, Option("Initial mixture; specified as for center.")] = "uniform",
     baseline: BaselineLosses = None,
     estimator: StepEstimator = "latest",
     ema: EmaWeight = 0.1,
@@ -428,7 +428,7 @@ def cvar_pd(
 
 
 def _step_estimator(groups: Groups, name: str, ema: float) -> Estimator:
-    """What a rule goes by that answers every step: the latest batch, or a moving average."""
+    """Estimator for rules that update the mixture after every step: latest batch or moving average."""
     size = len(groups.names)
     if name == "token-ema":
         return TokenEMA(size, ema)

@@ -1,7 +1,7 @@
-"""What a strategy says about itself, so that nobody has to know it by its name or its class.
+"""Properties of strategies, so that other modules need not depend on names or classes of strategies.
 
-A balancer carries its `needs`; `catalogue.describe` tells the same, and more, from a name and options alone, before
-the sizes of the corpora are known.
+A balancer has its `needs`; `catalogue.describe` returns them, and more, from a name and options alone, before the
+sizes of the corpora are known.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Cadence = Literal["never", "interval", "step"]
 
 @dataclass(frozen=True)
 class Signal:
-    """The losses that a balancer observes: of which split, and summed over what its counts count."""
+    """The losses that a balancer observes: their split, and the unit that its counts are in."""
 
     split: Split = "train"
     unit: Literal["token", "character"] = "token"
@@ -32,11 +32,11 @@ class Signal:
 
 @dataclass(frozen=True)
 class GradientProbe:
-    """A request to the training loop: every `every` steps, gradients on small samples of every group.
+    """The gradients to compute on small samples of every group, every `every` steps.
 
-    For each group draw up to `sentences` sentence pairs or `tokens` target tokens of training and of validation data,
-    compute the gradient of the training loss on each, and pass the balancer's `reward` how well they agree: for each
-    group the mean, over all validation gradients, of the cosine between its training gradient and these.
+    For each group, sample up to `sentences` sentence pairs or `tokens` target tokens of training and of validation
+    data, and compute the gradient of the training loss on each. The reward of a group, passed to the balancer's
+    `reward`, is the mean cosine similarity between its training gradient and the validation gradients of all groups.
     """
 
     every: int
@@ -46,7 +46,7 @@ class GradientProbe:
 
 @dataclass(frozen=True)
 class Needs:
-    """What a strategy needs of a training loop, beside sampling with the shares `mixture.sample`."""
+    """What the training loop must provide, besides sampling with the shares `mixture.sample`."""
 
     losses: Signal | None = None  # pass these losses to `observe`
     loss_weights: bool = False  # multiply the token losses of each group by `mixture.loss`
@@ -55,18 +55,18 @@ class Needs:
 
     @property
     def validation_losses(self) -> bool:
-        """Does it observe validation losses?"""
+        """Whether it observes validation losses."""
         return self.losses is not None and self.losses.split == "valid"
 
     @property
     def validation_text(self) -> bool:
-        """Does every group need a validation set?"""
+        """Whether every group needs a validation set."""
         return self.validation_losses or self.gradients is not None
 
 
 @dataclass(frozen=True)
 class Sampling:
-    """How intervals are drawn with a strategy, unless the user chooses otherwise (`batches.draw`)."""
+    """Default sampling settings of a strategy; the configuration can override them (`batches.draw`)."""
 
     oversample: Literal["cycle", "released"] = "cycle"
     max_scale_up: float = 1.5
@@ -74,17 +74,17 @@ class Sampling:
 
 @dataclass(frozen=True)
 class Description:
-    """The facts about a strategy that follow from its name and options, whatever the data."""
+    """Properties of a strategy that follow from its name and options, independently of the data."""
 
     needs: Needs = field(default_factory=Needs)
     cadence: Cadence = "never"  # when the mixture can change
-    tau: float | None = None  # the temperature that the mixture is for the whole run; 1: proportional, inf: uniform
+    tau: float | None = None  # sampling temperature if constant for the whole run; 1: proportional, inf: uniform
     sampling: Sampling = field(default_factory=Sampling)
 
 
-Describe = Callable[..., Description]  # takes all options of a strategy by name, defaults filled in
+Describe = Callable[..., Description]  # takes all options of a strategy by name, including defaults
 
 
 def fixed_mixture(**options: Any) -> Description:
-    """Of a strategy whose mixture stays, and that needs nothing."""
+    """Describe a strategy with a constant mixture and no needs."""
     return Description()

@@ -1,7 +1,8 @@
-"""FastDRO (Levy et al. 2020): the data as they are, but inside each batch the examples with large losses count more.
+"""FastDRO (Levy et al. 2020): proportional sampling, with larger weights for the examples of a batch with large losses.
 
-The batch is where the adversary plays: there is no mixture of groups and no state. The training loop gathers the losses
-of all examples of an update, asks `example_weights`, and trains on the sum of weight * loss.
+The worst case is taken over the examples of each batch, so the mixture of groups is constant and there is no state. The
+training loop collects the losses of all examples of an update, calls `example_weights`, and minimizes the sum of
+weight * loss.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from evenglot.robust.validate import OptionError, Vector, number, vector
 
 
 class FastDRO(Balancer):
-    """Sample proportionally, and give the sentences of a batch with large losses more weight (FastDRO)."""
+    """Sample proportionally, and upweight the sentences of a batch with large losses (FastDRO)."""
 
     needs = Needs(example_weights=True)
     baseline: Vector
@@ -31,12 +32,12 @@ class FastDRO(Balancer):
         self,
         groups: Groups,
         *,
-        rho: Annotated[float, Option("Radius of the chi-square ball around equal weights of a batch.", ge=0)] = 1.0,
+        rho: Annotated[float, Option("Radius of the chi-square ball around uniform weights of a batch.", ge=0)] = 1.0,
         alpha: Annotated[
-            float | None, Option("Instead of the ball: the worst share of each batch; null: the ball.", ge=0, le=1)
+            float | None, Option("Use CVaR over this share of each batch; null: use the ball.", ge=0, le=1)
         ] = None,
         penalty: Annotated[
-            float, Option("Weight of a penalty on the divergence (KL with alpha), which smooths the weights.", ge=0)
+            float, Option("Weight of a divergence penalty (KL if alpha is set), which smooths the weights.", ge=0)
         ] = 0.0,
         baseline: BaselineLosses = None,
     ) -> None:
@@ -47,11 +48,11 @@ class FastDRO(Balancer):
         self.baseline = baseline_vector(baseline, groups)
 
     def example_weights(self, losses: ArrayLike, names: Sequence[str]) -> Vector:
-        """Weights that sum to 1, for the mean token losses of the examples of a batch and the groups they are of."""
+        """Weights of the examples of a batch, summing to 1, from their mean token losses and their groups."""
         values = vector(losses, "losses", len(names))
         baseline = self.groups.keyed(self.baseline)
         if unknown := sorted(set(names) - set(baseline)):
-            raise OptionError("names", f"unknown group {unknown[0]!r}; known are {', '.join(baseline)}")
+            raise OptionError("names", f"unknown group {unknown[0]!r}; known: {', '.join(baseline)}")
         excess = values - np.array([baseline[name] for name in names])
         if self.alpha is None:
             return chi_square_weights(excess, self.rho, self.penalty)
@@ -59,5 +60,5 @@ class FastDRO(Balancer):
 
 
 def describe_fastdro(**options: Any) -> Description:
-    """FastDRO weights examples; the mixture of groups stays."""
+    """FastDRO weights examples; its mixture of groups is constant."""
     return Description(FastDRO.needs)

@@ -1,6 +1,6 @@
-"""MultiDDS-S (Wang et al. 2020): show more of the groups whose gradient points where validation wants to go.
+"""MultiDDS-S (Wang et al. 2020): sample groups more whose training gradients align with validation gradients.
 
-The balancer holds the scorer; gradients are the training loop's business, and `needs` says when and on what.
+The balancer holds the scorer. The training loop computes the gradients, as specified in `needs`.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from evenglot.balance.groups import Groups
 from evenglot.balance.options import Option
 from evenglot.robust.validate import Vector, number
 
-ADAM_BETAS, ADAM_EPSILON = (0.9, 0.999), 1e-8  # the defaults of torch, which the reference implementation uses
+ADAM_BETAS, ADAM_EPSILON = (0.9, 0.999), 1e-8  # torch defaults, as in the reference implementation
 
 
 def describe_multidds(*, every: int, probe_sentences: int, probe_tokens: int, **others: Any) -> Description:
-    """MultiDDS asks for gradients, of training and of validation text."""
+    """MultiDDS needs gradients on training and validation data."""
     return Description(Needs(gradients=GradientProbe(every, probe_sentences, probe_tokens)), cadence="step")
 
 
 class MultiDDS(Balancer):
-    """Learn the mixture from how well training gradients agree with validation gradients (MultiDDS-S).
+    """Learn the mixture from the alignment of training and validation gradients (MultiDDS-S).
 
-    P = softmax(psi), started at the data proportions; after each probe, Adam steps on -sum_i R_i log P_i. R_i is the
-    mean over validation groups of cos(validation gradient, training gradient of i). For positive rewards the steps lead
-    towards P ~ R; with the reference settings a probe moves a logit by about 0.02.
+    P = softmax(psi) starts at the data proportions; after each probe, Adam steps on -sum_i R_i log P_i. R_i is the mean
+    over validation groups of cos(validation gradient, training gradient of i). For positive rewards the steps lead
+    towards P ~ R; with the reference settings a probe changes a logit by about 0.02.
     """
 
     def __init__(
@@ -37,10 +37,10 @@ class MultiDDS(Balancer):
         groups: Groups,
         *,
         learning_rate: Annotated[float, Option("Learning rate of the scorer.", ge=0)] = 1e-4,
-        adam_steps: Annotated[int, Option("Adam steps of the scorer after each probe.", ge=1)] = 200,
-        every: Annotated[int, Option("Updates between two gradient probes.", ge=1)] = 1000,
-        probe_sentences: Annotated[int, Option("Sentences of each group in a probe, at most.", ge=1)] = 8,
-        probe_tokens: Annotated[int, Option("Tokens of each group in a probe, at most.", ge=1)] = 1200,
+        adam_steps: Annotated[int, Option("Number of Adam steps of the scorer after each probe.", ge=1)] = 200,
+        every: Annotated[int, Option("Number of updates between gradient probes.", ge=1)] = 1000,
+        probe_sentences: Annotated[int, Option("Maximum number of sentences per group in a probe.", ge=1)] = 8,
+        probe_tokens: Annotated[int, Option("Maximum number of tokens per group in a probe.", ge=1)] = 1200,
     ) -> None:
         super().__init__(groups)
         self.learning_rate = number(learning_rate, "learning_rate", 0)
@@ -51,14 +51,14 @@ class MultiDDS(Balancer):
             probe_tokens=int(number(probe_tokens, "probe_tokens", 1)),
         )
         self.needs, self.cadence = description.needs, description.cadence
-        self._admitted = groups.p > 0  # empty corpora stay out: their logit would be -inf
+        self._admitted = groups.p > 0  # empty corpora are excluded: their logit would be -inf
         self._logits = np.log(groups.p, out=np.zeros_like(groups.p), where=self._admitted)
         self._mean, self._square = np.zeros_like(groups.p), np.zeros_like(groups.p)
         self._adam_count = 0
         self._moved = False
 
     def reward(self, rewards: Mapping[str, float]) -> None:
-        """Move the scorer by `adam_steps` steps towards these rewards; every group that has data needs one."""
+        """Train the scorer on these rewards for `adam_steps` steps; every group that has data needs a reward."""
         empty = {name: 0.0 for name, admitted in zip(self.groups.names, self._admitted, strict=True) if not admitted}
         reward = self.groups.vector({**empty, **rewards}, "rewards")[self._admitted]
         for _ in range(self.adam_steps):
@@ -68,13 +68,13 @@ class MultiDDS(Balancer):
         self._moved = True
 
     def update(self, drawn: Mapping[str, float] | None = None) -> bool:
-        """End of an interval: did a probe move the mixture since the last one?"""
+        """End an interval; True if a probe changed the mixture since the previous one."""
         super().update(drawn)
         moved, self._moved = self._moved, False
         return moved
 
     def state_dict(self) -> dict[str, Any]:
-        """The scorer's logits and Adam's moments."""
+        """Logits and Adam moments of the scorer, besides the common state."""
         vectors = {"logits": self._logits, "mean": self._mean, "square": self._square}
         scorer = {name: self.groups.keyed(values) for name, values in vectors.items()}
         return {**super().state_dict(), "scorer": scorer, "adam_count": self._adam_count, "moved": self._moved}

@@ -1,4 +1,4 @@
-"""The groups to balance (usually translation directions): their names, sizes and shares of the data."""
+"""The groups to balance, usually translation directions: names, sizes and shares of the data."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ import numpy as np
 from evenglot.robust.validate import OptionError, Vector, distribution
 
 Unit = Literal["sentences", "tokens"]
-NOMINAL_SIZE = 1e12  # sentence pairs of a nominal corpus: so many that no limit on repetitions is out of reach
+NOMINAL_SIZE = 1e12  # sentence pairs of a nominal corpus, large enough to satisfy any limit on repetitions
 
 
 @dataclass(frozen=True, eq=False)
 class Groups:
-    """Names in sorted order, so that every process computes the same numbers, and what is known of each corpus.
+    """Names in sorted order, so that every process computes the same numbers, and the size of each corpus.
 
-    A share p_i or q_i counts sentence pairs (`unit="sentences"`, as in the paper) or target tokens (`unit="tokens"`).
-    What a sampler needs is always a share of sentence pairs: `sentence_shares` translates.
+    The shares p_i and q_i count sentence pairs (`unit="sentences"`, as in the paper) or target tokens
+    (`unit="tokens"`). Samplers always need shares of sentence pairs; `sentence_shares` converts.
     """
 
     names: tuple[str, ...]
@@ -30,11 +30,11 @@ class Groups:
 
     @staticmethod
     def of(sizes: Mapping[str, float], tokens: Mapping[str, float] | None = None, unit: Unit = "sentences") -> Groups:
-        """Groups from sentence pairs (and target tokens) by name; empty corpora are allowed and are never drawn."""
+        """Groups from sentence pairs (and target tokens) by name; empty corpora are allowed and never sampled."""
         if unit not in ("sentences", "tokens"):
             raise OptionError("p_unit", f"expected 'sentences' or 'tokens', got {unit!r}")
         if unit == "tokens" and tokens is None:
-            raise OptionError("tokens", "needed (target tokens of each group) when p_unit is 'tokens'")
+            raise OptionError("tokens", "required (target tokens of each group) if p_unit is 'tokens'")
         if not isinstance(sizes, Mapping) or not sizes:
             raise OptionError(
                 "sizes", "expected the sentence pairs of each group by name, for example {'tur-en': 182470}"
@@ -43,27 +43,28 @@ class Groups:
         size_of = _amounts(sizes, names, "sizes")
         tokens_of = None if tokens is None else _amounts(tokens, names, "tokens")
         if tokens_of is not None and ((tokens_of == 0) != (size_of == 0)).any():
-            raise OptionError("tokens", "a group with sentence pairs needs tokens, and one without cannot have any")
+            raise OptionError("tokens", "expected tokens for exactly the groups that have sentence pairs")
         share = tokens_of if unit == "tokens" and tokens_of is not None else size_of
         return Groups(names, size_of, tokens_of, unit, distribution(share, "sizes"))
 
     @staticmethod
     def nominal(names: Iterable[str], unit: Unit = "sentences") -> Groups:
-        """Groups of equal and practically unlimited size, to check settings against names before there are data.
+        """Groups of equal and practically unlimited size, for checking settings without data.
 
-        Whatever a strategy refuses here, it refuses with any data; no number that depends on sizes is meaningful.
+        Settings that a strategy rejects for these groups are invalid for any data; numbers that depend on sizes are
+        meaningless.
         """
         sizes = dict.fromkeys(names, NOMINAL_SIZE)
         return Groups.of(sizes, sizes, unit)
 
     def vector(self, values: Mapping[str, float], argument: str, default: float | None = None) -> Vector:
-        """Values in the order of `names`; a missing name takes the default, or is an error if there is none."""
+        """Values in the order of `names`; missing names get the default, or are an error if there is none."""
         unknown = sorted(set(values) - set(self.names))
         if unknown:
-            raise OptionError(argument, f"unknown group {unknown[0]!r}; known are {', '.join(self.names)}")
+            raise OptionError(argument, f"unknown group {unknown[0]!r}; known: {', '.join(self.names)}")
         missing = [name for name in self.names if name not in values]
         if missing and default is None:
-            raise OptionError(argument, f"nothing given for {', '.join(missing)}")
+            raise OptionError(argument, f"no value for {', '.join(missing)}")
         try:
             result = np.array([values.get(name, default) for name in self.names], dtype=np.float64)
             if result.ndim != 1:
@@ -72,25 +73,25 @@ class Groups:
             raise OptionError(argument, f"expected a number for each group, got {dict(values)}") from error
         if not np.isfinite(result).all():
             where = self.names[int(np.flatnonzero(~np.isfinite(result))[0])]
-            raise OptionError(argument, f"the value for {where!r} is {values[where]}; it must be finite")
+            raise OptionError(argument, f"the value for {where!r} must be finite, got {values[where]}")
         return result
 
     def keyed(self, values: Vector) -> dict[str, float]:
-        """A vector in the order of `names`, as plain numbers by name."""
+        """A vector in the order of `names` as a dictionary of floats."""
         return dict(zip(self.names, values.tolist(), strict=True))
 
     def sentence_shares(self, q: Vector) -> Vector:
-        """Which share of the sentence pairs to draw from each group so that its share in `unit` is q."""
+        """Shares of sentence pairs to sample so that the shares in `unit` are q."""
         if self.unit == "sentences" or self.tokens is None:
             return q
         pairs = np.divide(q * self.sizes, self.tokens, out=np.zeros_like(q), where=self.tokens > 0)
         return np.asarray(pairs / pairs.sum())
 
     def loss_weights(self, q: Vector, drawn: Vector) -> Vector:
-        """Factors on the token losses of each group that make pairs drawn with shares `drawn` count as if drawn from q.
+        """Importance weights on the token losses of each group, for pairs sampled with shares `drawn` instead of q.
 
-        The training loss is a mean over target tokens, so the factor is q_i over the group's share of the *tokens*
-        drawn. Without token counts, groups are taken to be equally long.
+        The training loss is a mean over target tokens, so the weight is q_i divided by the group's share of the sampled
+        *tokens*. Without token counts, all groups are assumed to have sentences of the same mean length.
         """
         length = np.ones_like(q)
         if self.tokens is not None:
@@ -104,8 +105,8 @@ def _amounts(amounts: Mapping[str, float], names: tuple[str, ...], argument: str
         raise OptionError(argument, f"expected exactly the groups {', '.join(names)}")
     for name, amount in amounts.items():
         if not isinstance(amount, int | float | np.number) or not 0 <= amount < np.inf:
-            raise OptionError(argument, f"{name!r} has {amount!r}; expected a count, 0 or more")
+            raise OptionError(argument, f"{name!r} has {amount!r}; expected a number, 0 or more")
     result = np.array([amounts[name] for name in names], dtype=np.float64)
     if not result.any():
-        raise OptionError(argument, "every group is empty; there is nothing to train on")
+        raise OptionError(argument, "all groups are empty")
     return result

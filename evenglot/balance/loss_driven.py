@@ -1,8 +1,11 @@
-"""The one balancer behind every loss-driven strategy, put together from parts:
+"""The balancer of all loss-driven strategies, composed of:
 
-signal -> estimator -> baseline -> rule -> constraints -> resample or reweight
-
-what is measured  losses.py    baseline.py  best_response.py, primal_dual.py  Caps  Mixture
+- signal: the losses to observe (description.Signal)
+- estimator: running loss of each group (losses.py)
+- baseline: reference losses to subtract (baseline.py)
+- rule: excess losses -> next mixture (best_response.py, primal_dual.py)
+- constraints: upper limits on the mixture (Caps)
+- application: resample or reweight (balancer.Mixture)
 """
 
 from __future__ import annotations
@@ -25,11 +28,11 @@ Apply = Literal["resample", "reweight"]
 
 @dataclass(frozen=True)
 class Caps:
-    """Upper limits on a group's share, whatever its loss says.
+    """Upper limits on each group's share, independent of its loss.
 
-    `max_ratio`: q_i <= max_ratio p_i. `max_passes`: no corpus is shown more than that often in a run of `intervals`
-    intervals of `interval_size` pairs (default: as many as there are); what is left of it is spread over what is left.
-    In a run that is longer than that all are used up some day, and then shown in proportion to their sizes.
+    `max_ratio`: q_i <= max_ratio p_i. `max_passes`: upper bound on the passes over any corpus in a run of `intervals`
+    intervals of `interval_size` pairs (default: the size of the data); the remaining passes are spread evenly over the
+    remaining intervals. If the run continues until all corpora are used up, sampling becomes proportional.
     """
 
     max_ratio: float | None = None
@@ -38,7 +41,7 @@ class Caps:
     interval_size: float | None = None
 
     def check(self, groups: Groups) -> None:
-        """Refuse limits that no mixture can keep."""
+        """Raise OptionError if no mixture can satisfy the limits."""
         if self.max_ratio is not None:
             number(self.max_ratio, "max_ratio", 1)
         if self.intervals is not None:
@@ -48,22 +51,22 @@ class Caps:
         if self.max_passes is None:
             return
         number(self.max_passes, "max_passes", 0)
-        if groups.unit != "sentences":  # passes are of sentence pairs: a limit on them is none on shares of tokens
-            raise OptionError("max_passes", "cannot be kept with p_unit 'tokens'; use 'sentences', or max_ratio")
+        if groups.unit != "sentences":  # passes count sentence pairs, so they do not limit shares of tokens
+            raise OptionError("max_passes", "not available with p_unit 'tokens'; use p_unit 'sentences', or max_ratio")
         if self.intervals is None:
-            raise OptionError("intervals", "max_passes needs to know how many intervals the run has, 1 or more")
+            raise OptionError("intervals", "required by max_passes: the number of intervals of the run, 1 or more")
         needed = self.intervals * self._passes_per_interval(groups)
         if self.max_passes < needed * (1 - 1e-12):
             raise OptionError(
                 "max_passes",
-                f"{self.intervals} intervals make {needed:g} passes over all data; "
-                f"{self.max_passes:g} cannot be kept by any mixture",
+                f"{self.intervals} intervals are {needed:g} passes over all data; "
+                f"expected at least {needed:g}, got {self.max_passes:g}",
             )
 
     def upper(self, groups: Groups, passes: Vector, done: int) -> Vector | None:
-        """The largest allowed q after `done` intervals and `passes` over each corpus; None if nothing is limited.
+        """The largest allowed q after `done` intervals and `passes` over each corpus; None if there are no limits.
 
-        They may add up to less than 1: the rule lets limits that clash give way together.
+        The limits may sum to less than 1; the rule then relaxes all of them by the same factor.
         """
         limits = []
         if self.max_ratio is not None:
@@ -77,31 +80,31 @@ class Caps:
         return np.asarray(upper) if upper.any() else groups.p
 
     def upper_ever(self, groups: Groups) -> Vector | None:
-        """The largest q that is allowed in any interval of the planned run; None if nothing is limited.
+        """The largest q allowed in any interval of the planned run; None if there are no limits.
 
-        A corpus that was never sampled has all its passes left for the last interval.
+        A corpus that has never been sampled still has all its passes left in the last interval.
         """
         return self.upper(groups, np.zeros(len(groups.names)), (self.intervals or 1) - 1)
 
     def _passes_per_interval(self, groups: Groups) -> float:
-        """Passes over all the data in one interval."""
+        """Passes over the whole data in one interval."""
         return 1.0 if self.interval_size is None else float(self.interval_size / groups.sizes.sum())
 
 
 def every_interval(*, signal: Split, loss_per: Literal["token", "character"], **others: Any) -> Description:
-    """A strategy that sets the mixture once an interval, by losses of this split and unit."""
+    """Describe a strategy that updates the mixture after each interval, from losses of this split and unit."""
     return Description(Needs(losses=Signal(signal, loss_per)), cadence="interval")
 
 
 def every_step(*, apply: Apply, **others: Any) -> Description:
-    """A strategy that moves q after every step, and samples with it or weights the losses by it."""
+    """Describe a strategy that updates q after every step, and samples from it or weights the losses by it."""
     if apply not in ("resample", "reweight"):
         raise OptionError("apply", f"expected 'resample' or 'reweight', got {apply!r}")
     return Description(Needs(losses=Signal(), loss_weights=apply == "reweight"), cadence="step")
 
 
 class LossDriven(Balancer):
-    """Mixtures that follow observed losses: best responses once an interval, or small steps at every step."""
+    """Mixture driven by observed losses: best responses after each interval, or updates after every step."""
 
     baseline: Vector
 
@@ -125,14 +128,14 @@ class LossDriven(Balancer):
         if estimator.of_batch_means and not self.needs.validation_losses:
             self.steadier_estimator = "interval-mean" if self.cadence == "interval" else "token-ema"
         self._passes = np.zeros(len(groups.names))
-        self._moved = False  # since the interval began
+        self._moved = False  # since the start of the interval
         self.caps.check(groups)
         self._start = rule.start(self.caps.upper(groups, self._passes, 0))
         super().__init__(groups, self._start)
 
     @property
     def mixture(self) -> Mixture:
-        """Sample with q; or, when reweighting, sample in proportion to the data and weight the losses."""
+        """Sample from q; or, if reweighting, sample proportionally and weight the losses."""
         if not self.needs.loss_weights:
             return super().mixture
         data = self.groups.sentence_shares(self.groups.p)
@@ -141,19 +144,19 @@ class LossDriven(Balancer):
 
     @property
     def losses(self) -> dict[str, float | None]:
-        """The running loss of each group; None where nothing was observed yet."""
+        """Running loss of each group; None if not observed yet."""
         losses, seen = self.groups.keyed(self.estimator.losses), self.estimator.seen
         return {name: loss if known else None for (name, loss), known in zip(losses.items(), seen, strict=True)}
 
     @property
     def passes(self) -> dict[str, float]:
-        """How often each corpus has been shown so far."""
+        """Number of passes over each corpus so far."""
         return self.groups.keyed(self._passes)
 
     def extremes(self, group: str) -> list[Vector] | None:
-        """The first mixture, and what the rule answers if this group is far behind all others.
+        """The initial mixture, and the response of the rule if this group has by far the largest excess loss.
 
-        With `max_passes` this holds for a run as long as planned: after that, limits that clash give way.
+        With `max_passes` this holds for the planned number of intervals; after that, the limits may be relaxed.
         """
         if self.needs.loss_weights:
             return [self.groups.p]
@@ -162,7 +165,7 @@ class LossDriven(Balancer):
         return None if farthest is None else [self._start, farthest]
 
     def observe(self, loss_sums: Mapping[str, float], counts: Mapping[str, float], split: Split = "train") -> None:
-        """Take note of losses, if they are of the split this balancer listens to."""
+        """Record losses if they are of the split in `needs.losses`; other splits are ignored."""
         sums, numbers = loss_vectors(self.groups, loss_sums, counts)
         if split not in ("train", "valid"):
             raise OptionError("split", f"expected 'train' or 'valid', got {split!r}")
@@ -173,14 +176,15 @@ class LossDriven(Balancer):
             self._respond()
 
     def update(self, drawn: Mapping[str, float] | None = None) -> bool:
-        """End of an interval: count what was shown and, if this is an interval strategy, answer the losses."""
+        """End an interval: count passes and, for cadence 'interval', update the mixture. True if it changed."""
         if drawn is None:
             interval_size = self.caps.interval_size or self.groups.sizes.sum()
             pairs = interval_size * self.groups.vector(self.mixture.sample, "sample")
         else:
             pairs = self.groups.vector(drawn, "drawn", default=0.0)
             if (pairs < 0).any():
-                raise OptionError("drawn", f"{self.groups.names[int(np.argmin(pairs))]!r} has {pairs.min():g} pairs")
+                name = self.groups.names[int(np.argmin(pairs))]
+                raise OptionError("drawn", f"{name!r} has {pairs.min():g} pairs; expected 0 or more")
         self._passes += np.divide(pairs, self.groups.sizes, out=np.zeros_like(pairs), where=self.groups.sizes > 0)
         self.intervals += 1
         if self.cadence == "interval" and self.intervals >= self.warmup:
@@ -190,7 +194,7 @@ class LossDriven(Balancer):
         return moved
 
     def state_dict(self) -> dict[str, Any]:
-        """q, passes and everything the estimator has counted."""
+        """Passes, estimator state and baselines, besides the common state."""
         counted = {name: self.groups.keyed(values) for name, values in self.estimator.arrays().items()}
         return {
             **super().state_dict(),
@@ -204,11 +208,11 @@ class LossDriven(Balancer):
         super()._load(state)
         if not np.array_equal(self.groups.vector(state["baseline"], "state: baseline"), self.baseline):
             raise OptionError(
-                "baseline", "other reference losses than when the state was saved; go on with the old ones"
+                "baseline", "differs from the reference losses in the saved state; resume with the original ones"
             )
         arrays = self.estimator.arrays()
         if set(state["estimator"]) != set(arrays):
-            raise OptionError("state", f"was saved by another estimator, with {', '.join(sorted(state['estimator']))}")
+            raise OptionError("state", f"saved by another estimator, with {', '.join(sorted(state['estimator']))}")
         for name, values in state["estimator"].items():
             arrays[name][:] = self.groups.vector(values, f"state: {name}")
         self._passes = self.groups.vector(state["passes"], "state: passes")
@@ -223,10 +227,10 @@ class LossDriven(Balancer):
         self._q = q
 
     def _excess(self) -> Vector:
-        """Losses minus baselines; a group never seen is taken to be as far behind as the others on average."""
+        """Losses minus baselines; groups not observed yet get the mean excess of the others."""
         losses, seen = self.estimator.losses, self.estimator.seen
         excess = losses - self.baseline
-        if self.drop_negative_baseline and excess[seen].max() < 0:  # as the released code; needless
+        if self.drop_negative_baseline and excess[seen].max() < 0:  # as in the released code; not needed otherwise
             excess = losses
         weight = self.rule.centre[seen]
         mean = weight @ excess[seen] / weight.sum() if weight.any() else excess[seen].mean()

@@ -1,4 +1,4 @@
-"""Running loss of each group, from sums and counts. Groups not in a batch are left alone, never taken for zero."""
+"""Estimators of the running loss of each group. Groups that are missing from a batch keep their estimate."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ Start = Literal["first", "zero", "bias-corrected"]
 
 
 class Estimator(Protocol):
-    """Observations in, one number for each group out."""
+    """Estimates the current loss of each group from observed sums and counts."""
 
-    of_batch_means: bool  # does it average the means of updates, however many tokens of a group each had?
+    of_batch_means: bool  # True if it averages update means regardless of their token counts
 
     @property
     def losses(self) -> Vector:
@@ -23,24 +23,24 @@ class Estimator(Protocol):
 
     @property
     def seen(self) -> NDArray[np.bool_]:
-        """For which groups is there anything to go by?"""
+        """True for groups that have an estimate."""
 
     def observe(self, sums: Vector, counts: Vector) -> None:
-        """One optimizer step: summed loss and count of each group; count 0 means not in this batch."""
+        """Record one optimizer step: loss sum and count of each group; count 0 means not in the batch."""
 
     def end_interval(self) -> None:
-        """An interval is over, and the mixture for the next has been chosen."""
+        """Called at the end of an interval, after the mixture update."""
 
     def arrays(self) -> dict[str, Vector]:
-        """The state: one or more vectors over groups. What is returned here is saved and loaded in place."""
+        """The state: one or more vectors over groups, by name. Loading a state writes into these arrays."""
 
 
 class EMA:
-    """Exponential moving average of batch means: L <- (1 - weight) L + weight (sum / count), once a step.
+    """Exponential moving average of batch means: L <- (1 - weight) L + weight (sum / count), once per step.
 
-    The first step starts it at the first mean (`first`), at 0 (`zero`: the paper and its code, biased low by the factor
-    1 - (1 - weight)^t after t observations), or at 0 with that bias divided out (`bias-corrected`). `reset` forgets
-    everything at the end of an interval, as the released code does for TED.
+    The initial value is the first mean (`first`), 0 (`zero`: as in the paper and its code, biased low by the factor
+    1 - (1 - weight)^t after t observations), or 0 with that bias divided out (`bias-corrected`). `reset` discards the
+    averages at the end of each interval, as the released code does for TED.
     """
 
     of_batch_means = True
@@ -63,29 +63,29 @@ class EMA:
 
     @property
     def seen(self) -> NDArray[np.bool_]:
-        """Groups observed since the start (or the last reset)."""
+        """Groups observed since the start or the last reset."""
         return self._steps > 0
 
     def observe(self, sums: Vector, counts: Vector) -> None:
-        """Move the average of every group present towards its mean in this step."""
+        """Update the average of every group in this batch."""
         present = counts > 0
         weight = np.where((self._steps == 0) & (self.start == "first"), 1.0, self.weight)[present]
         self._average[present] += weight * (sums[present] / counts[present] - self._average[present])
         self._steps[present] += 1
 
     def end_interval(self) -> None:
-        """Forget, if told to."""
+        """Reset the averages if `reset` is set."""
         if self.reset:
             self._average[:] = 0
             self._steps[:] = 0
 
     def arrays(self) -> dict[str, Vector]:
-        """Averages and number of observations."""
+        """Averages and numbers of observations."""
         return {"average": self._average, "steps": self._steps}
 
 
 class LatestBatch(EMA):
-    """The loss in the latest batch; for groups that were not in it, their moving average."""
+    """The loss in the latest batch, or the moving average for groups that are not in it."""
 
     def __init__(self, size: int, weight: float = 0.1) -> None:
         super().__init__(size, weight, start="first")
@@ -93,26 +93,26 @@ class LatestBatch(EMA):
 
     @property
     def losses(self) -> Vector:
-        """Batch means where there are any, running means elsewhere."""
+        """Means of the latest batch, or moving averages for groups that are not in it."""
         return self._latest.copy()
 
     def observe(self, sums: Vector, counts: Vector) -> None:
-        """Remember this batch, and the running mean of what it lacks."""
+        """Update the averages, and store the means of this batch."""
         super().observe(sums, counts)
         self._latest[:] = self._average
         np.divide(sums, counts, out=self._latest, where=counts > 0)
 
     def arrays(self) -> dict[str, Vector]:
-        """As the moving average, and the latest values."""
+        """The arrays of the moving average, and the latest values."""
         return {**super().arrays(), "latest": self._latest}
 
 
 class TokenEMA:
-    """Exponential means of a group's sums and of its counts, one divided by the other: all tokens count alike.
+    """Ratio of the exponential moving averages of loss sums and of counts: every token has the same weight.
 
-    Batches hold sentences of like length, and a loss depends on length. A mean of batch means weighs a batch with one
-    sentence of a group as much as one with fifty, and can be off by more than groups differ; unless an update has many
-    batches, whose lengths differ. Both means begin at 0, which cancels.
+    Batches hold sentences of similar length, and the loss depends on length. A mean of batch means gives a batch with
+    one sentence of a group the same weight as one with fifty; this bias can exceed the differences between groups,
+    unless each update has many batches of different lengths. Both averages start at 0; the bias cancels in the ratio.
     """
 
     of_batch_means = False
@@ -133,24 +133,24 @@ class TokenEMA:
         return self._count > 0
 
     def observe(self, sums: Vector, counts: Vector) -> None:
-        """Move both means of every group present; the others keep theirs, however long they are away."""
+        """Update both averages of every group in this batch; other groups keep theirs."""
         present = counts > 0
         self._sum[present] += self.weight * (sums - self._sum)[present]
         self._count[present] += self.weight * (counts - self._count)[present]
 
     def end_interval(self) -> None:
-        """Nothing is forgotten."""
+        """Keep all averages."""
 
     def arrays(self) -> dict[str, Vector]:
-        """Both means."""
+        """Both averages."""
         return {"sum": self._sum, "count": self._count}
 
 
 class IntervalMean:
-    """Mean loss over the interval, sum of sums / sum of counts: the estimate with the least noise.
+    """Mean loss over the interval, sum of sums / sum of counts: the estimate with the lowest variance.
 
-    A group not seen in an interval keeps the value of the one before. `standard_errors` treats steps as the sampling
-    units (a ratio estimator over clusters), so that batches of similar sentences do not feign precision.
+    A group not observed in an interval keeps its previous value. `standard_errors` treats steps as sampling units (a
+    ratio estimator over clusters), because the sentences of a batch are similar and not independent.
     """
 
     of_batch_means = False
@@ -162,14 +162,14 @@ class IntervalMean:
 
     @property
     def losses(self) -> Vector:
-        """Means of this interval, or of the last one in which the group was seen."""
+        """Means of this interval, or of the last one in which the group was observed."""
         mean = self._before.copy()
         np.divide(self._moments["sum"], self._moments["count"], out=mean, where=self._moments["count"] > 0)
         return mean
 
     @property
     def standard_errors(self) -> Vector:
-        """Standard error of each mean of this interval; infinite with fewer than two steps."""
+        """Standard error of each mean of this interval; infinite for fewer than two steps."""
         moment, mean = self._moments, self.losses
         residual2 = moment["sum2"] - 2 * mean * moment["sum_count"] + mean**2 * moment["count2"]
         several = moment["steps"] > 1
@@ -184,18 +184,18 @@ class IntervalMean:
         return (self._moments["count"] > 0) | (self._seen_before > 0)
 
     def observe(self, sums: Vector, counts: Vector) -> None:
-        """Add this step's sums, counts and their products."""
+        """Add the sums and counts of this step, and their products."""
         added = {"steps": counts > 0, "sum": sums, "count": counts}
         added |= {"sum2": sums**2, "count2": counts**2, "sum_count": sums * counts}
         for name, values in added.items():
             self._moments[name] += np.where(counts > 0, values, 0)
 
     def end_interval(self) -> None:
-        """Keep the means, start counting anew."""
+        """Keep the means and clear the moments."""
         self._before[:], self._seen_before[:] = self.losses, self.seen
         for moment in self._moments.values():
             moment[:] = 0
 
     def arrays(self) -> dict[str, Vector]:
-        """Everything counted in this interval, and the last means."""
+        """Moments of this interval, and the previous means."""
         return {**self._moments, "before": self._before, "seen_before": self._seen_before}

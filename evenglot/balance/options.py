@@ -1,7 +1,7 @@
-"""What the options of strategies mean. The builders in catalogue.py declare them with these types.
+"""Types and descriptions of strategy options, used in the signatures of the builders in catalogue.py.
 
-`evenglot example`, the configuration reference and the JSON schema are made from here; a new option of a strategy is
-annotated in the signature of its builder: `Annotated[float, Option("What it does.", ge=0)]`.
+`evenglot example`, the configuration reference and the JSON schema are generated from them. To add an option, annotate
+it in the signature of its builder: `Annotated[float, Option("What it does.", ge=0)]`.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from evenglot.balance.static import MixtureSpec
 
 @dataclass(frozen=True)
 class Option:
-    """The meaning of an option and its range. The builder enforces the range; here it is stated for documentation."""
+    """Description and range of an option. The range is for documentation; the builder enforces it."""
 
     meaning: str
     ge: float | None = None
     gt: float | None = None
     le: float | None = None
-    from_run: bool = False  # a fact about the run, filled in from other sections of a configuration: not a key
+    from_run: bool = False  # not a configuration key: filled in from other sections
 
     @property
     def limits(self) -> dict[str, float]:
-        """The range by its names in JSON Schema."""
+        """The range as JSON Schema keywords."""
         named = {"minimum": self.ge, "exclusiveMinimum": self.gt, "maximum": self.le}
         return {name: limit for name, limit in named.items() if limit is not None}
 
@@ -35,27 +35,25 @@ class Option:
 # ------------------------------------------------------------------------------------------------ uncertainty sets
 
 PresetName = Annotated[
-    Literal["recommended", "paper", "released-ted", "released-wmt"], Option("Values for options that are null.")
+    Literal["recommended", "paper", "released-ted", "released-wmt"], Option("Preset for options that are null.")
 ]
 Radius = Annotated[
     float | str | None,
     Option(
-        "Radius of the chi-square ball: a number (the paper: 0.05 for TED, 0.3 for WMT), or a mixture that is to lie "
-        "on its surface, such as tau:1.5. null: as in the preset.",
+        "Radius of the chi-square ball: a number (the paper: 0.05 for TED, 0.3 for WMT), or a mixture on its surface, "
+        "such as tau:1.5. null: as in the preset.",
         ge=0,
     ),
 ]
 MaxUpsample = Annotated[
     float | None,
     Option(
-        "Sets the radius instead of rho: how many times the rarest group can be upsampled at most. null: as in the "
-        "preset (recommended: 5) if rho is null too.",
+        "Alternative to rho: maximum upsampling factor of the smallest group. null: as in the preset (recommended: 5), "
+        "unless rho is set.",
         ge=1,
     ),
 ]
-Alpha = Annotated[
-    float, Option("Share of the data to focus on; a group is upsampled at most 1/alpha times.", ge=0, le=1)
-]
+Alpha = Annotated[float, Option("Share of the data to focus on; the maximum upsampling factor is 1/alpha.", ge=0, le=1)]
 Floor = Annotated[
     float, Option("Lower bound on each group's share, as a fraction of its share at the centre.", ge=0, le=1)
 ]
@@ -70,7 +68,7 @@ PresetFloor = Annotated[
 ]
 Center = Annotated[
     MixtureSpec,
-    Option("Centre of the uncertainty set: data (proportional), uniform, tau:3, unimax:20, or numbers by group."),
+    Option("Centre of the uncertainty set: data (proportional), uniform, tau:3, unimax:20, or shares by group."),
 ]
 
 # --------------------------------------------------------------------------------------------- losses and baselines
@@ -78,23 +76,23 @@ Center = Annotated[
 BaselineLosses = Annotated[
     Baseline,
     Option(
-        "Reference losses to subtract: a file written by `evenglot baseline`, numbers by group, or auto to train a "
-        "proportional model of the same length first, which doubles the cost. auto:tau:100 trains it with another "
-        "mixture (any that center accepts)."
+        "Reference losses to subtract: a file written by `evenglot baseline`, losses by group, or auto to first train "
+        "a reference model of the same length with proportional sampling, which doubles the cost. auto:tau:100 uses "
+        "another mixture (any that center accepts)."
     ),
 ]
 IntervalEstimator = Annotated[
     Literal["ema", "token-ema", "interval-mean"] | None,
     Option(
-        "Running loss: ema over update means, token-ema (every token has the same weight), or the interval-mean. "
+        "Running loss: ema (of update means), token-ema (every token has the same weight), or interval-mean. "
         "null: interval-mean if signal is valid, otherwise ema."
     ),
 ]
 StepEstimator = Annotated[
     Literal["latest", "ema", "token-ema"],
-    Option("Running loss: that of the latest batch, ema over update means, or token-ema over tokens."),
+    Option("Running loss: latest (batch), ema (of update means), or token-ema (every token has the same weight)."),
 ]
-EmaWeight = Annotated[float, Option("Weight of the newest update in a moving average.", gt=0, le=1)]
+EmaWeight = Annotated[float, Option("Weight of the latest update in moving averages.", gt=0, le=1)]
 EmaStart = Annotated[Start, Option("Initial value of the moving average: first (loss), zero, or bias-corrected.")]
 PresetStart = Annotated[
     Start | None,
@@ -107,10 +105,10 @@ Reset = Annotated[bool | None, Option("Reset running losses after each interval;
 PresetReset = Annotated[
     bool | None, Option("Reset running losses after each interval. null: as in the preset (recommended: false).")
 ]
-SignalSplit = Annotated[Split, Option("Losses to respond to: train or valid.")]
+SignalSplit = Annotated[Split, Option("Split whose losses drive the mixture: train or valid.")]
 LossUnit = Annotated[
     Literal["token", "character"],
-    Option("Mean loss per token or character; per-token losses are not comparable across target languages."),
+    Option("Unit of the mean loss: token or character; per-token losses are not comparable across target languages."),
 ]
 
 # ------------------------------------------------------------------------------------------------ timing and limits
@@ -126,7 +124,7 @@ MaxPasses = Annotated[
 Intervals = Annotated[int | None, Option("Number of intervals of the run, for max_passes.", ge=1, from_run=True)]
 IntervalSize = Annotated[
     float | None,
-    Option("Sentence pairs of an interval, for max_passes; None: as many as in the data.", gt=0, from_run=True),
+    Option("Number of sentence pairs per interval, for max_passes; None: the size of the data.", gt=0, from_run=True),
 ]
 
 # ----------------------------------------------------------------------------------------------- updates every step
@@ -134,5 +132,5 @@ IntervalSize = Annotated[
 Step = Annotated[float, Option("Step size of the mixture update.", ge=0)]
 ApplyBy = Annotated[
     Literal["resample", "reweight"],
-    Option("resample: draw batches from the mixture; reweight: sample proportionally and weight the losses."),
+    Option("resample: sample from the mixture; reweight: sample proportionally and weight the losses."),
 ]

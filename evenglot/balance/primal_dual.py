@@ -1,7 +1,7 @@
-"""Primal-dual rules: small steps of the adversary after every optimizer step, instead of a full best response.
+"""Primal-dual rules: a small ascent step on the mixture after every optimizer step, instead of a full best response.
 
-Losses are those of the latest batch, with running means for groups that were not in it (losses.LatestBatch), so that
-rare groups take as many steps as frequent ones. The step t of the model uses q_t; the losses it produces lead to q_t+1.
+Losses are those of the latest batch, or running means for groups that are not in it (losses.LatestBatch), so that
+all groups are updated equally often. Step t of the model uses q_t; its losses determine q_t+1.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from evenglot.robust.validate import Vector, number
 
 
 def exponentiated_gradient(q: Vector, gradient: Vector, step: float) -> Vector:
-    """q_i exp(step g_i), normalised; in logs, so that nothing overflows. A share of 0 stays 0."""
+    """q_i exp(step g_i), normalised; computed in logs to avoid overflow. A share of 0 stays 0."""
     used = q > 0
     logs = np.log(q[used]) + step * gradient[used]
     result = np.zeros_like(q)
@@ -29,8 +29,8 @@ def exponentiated_gradient(q: Vector, gradient: Vector, step: float) -> Vector:
 class ExponentiatedGradient:
     """Group DRO (Sagawa et al. 2020): q_i <- q_i exp(step v_i) / Z over the whole simplex.
 
-    With `smoothing` = a > 0 (CTC-DRO, Bartelds et al. 2026): q_i <- q_i exp(step v_i / (q_i + a)) / Z. The larger its
-    share already is, the less a group gains, so a group whose loss is high by nature does not take everything.
+    With `smoothing` = a > 0 (CTC-DRO, Bartelds et al. 2026): q_i <- q_i exp(step v_i / (q_i + a)) / Z. Groups with a
+    large share grow more slowly, so a group with an inherently high loss does not take the whole mixture.
     """
 
     centre: Vector
@@ -43,7 +43,7 @@ class ExponentiatedGradient:
             number(self.smoothing, "smoothing", 0, above=True)
 
     def start(self, caps: Vector | None) -> Vector:
-        """The mixture given as `start`: uniform for the reference algorithm."""
+        """The mixture given as option `start`; uniform in the reference algorithm."""
         return self.centre
 
     def respond(self, q: Vector, v: Vector, caps: Vector | None) -> Vector:
@@ -52,12 +52,12 @@ class ExponentiatedGradient:
         return exponentiated_gradient(q, gradient, self.step)
 
     def farthest(self, group: int, start: Vector, caps: Vector | None) -> None:
-        """A group that stays behind gets everything in the end."""
+        """No limit: a group with constantly larger excess loss takes the whole mixture in the limit."""
 
 
 @dataclass(frozen=True, eq=False)
 class ProjectedGradient:
-    """chi-square primal-dual: q <- projection of q + step v on the ball."""
+    """Chi-square primal-dual: q <- projection of q + step v onto the ball."""
 
     centre: Vector
     rho: float
@@ -77,5 +77,5 @@ class ProjectedGradient:
         return ChiSquareBall(self.centre, self.rho, self.floor).project(q + self.step * v)
 
     def farthest(self, group: int, start: Vector, caps: Vector | None) -> Vector:
-        """The best response in the ball if this group alone is behind."""
+        """The best response in the ball if only this group has excess loss."""
         return ChiSquareBall(self.centre, self.rho, self.floor).best_response(alone_behind(group, len(self.centre)))

@@ -1,8 +1,8 @@
-"""The q-update of the paper's released training code, for comparison with published numbers only.
+"""The q-update of the paper's released training code, only for comparison with published results.
 
-It differs from the paper: a floor on the ratios q/p inside the search and, for TED, a clamp after it, which leaves the
-chi-square radius unspent (docs/methods.md). On inputs where the released code returned NaN (equal losses, ties, a
-radius out of reach) this version returns the limit of its search. For training, prefer the preset `recommended`.
+It differs from the paper: a floor on the ratios q/p inside the search and, for TED, a clamp after it, so that the
+response does not reach the chi-square radius (docs/methods.md). Where the released code returns NaN (equal losses,
+ties, an unreachable radius), this version returns the limit of its search. For training, use the preset `recommended`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from evenglot.robust.validate import Vector
 
 @dataclass(frozen=True, eq=False)
 class ReleasedResponse:
-    """q ~ p max(r(eta), ratio_floor): r(eta) the ratios of a best response, eta such that chi-square(q, p) = rho."""
+    """q ~ p max(r(eta), ratio_floor), with r(eta) the ratios of a best response and eta s.t. chi-square(q, p) = rho."""
 
     centre: Vector
     rho: float
@@ -30,7 +30,7 @@ class ReleasedResponse:
         return self.centre
 
     def respond(self, q: Vector, v: Vector, caps: Vector | None) -> Vector:
-        """The released update; it knows no caps."""
+        """The update of the released code; it does not support caps."""
         ball = ChiSquareBall(self.centre, self.rho)
         admitted = self.centre > 0
         u = np.where(admitted, v - v[admitted].max(), 0.0)
@@ -38,7 +38,7 @@ class ReleasedResponse:
             return self.centre.copy()
         u = u / -u.min()
 
-        # chi-square grows with eta; search over the distance of eta below the top, on a log scale
+        # chi-square grows with eta; bisection on the distance of eta below its maximum, in logs
         low, high = -600.0, 600.0
         for _ in range(200):
             middle = (low + high) / 2
@@ -53,7 +53,7 @@ class ReleasedResponse:
         return q
 
     def farthest(self, group: int, start: Vector, caps: Vector | None) -> Vector:
-        """The response if this group alone is behind, before the clamp: that takes from one group to lift others."""
+        """The response if only this group has excess loss, without the clamp, which would reduce its share."""
         return replace(self, clamp_to_min_p=False).respond(start, alone_behind(group, len(self.centre)), None)
 
     def _floored(self, u: Vector, below_top: float) -> Vector:

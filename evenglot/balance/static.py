@@ -1,4 +1,4 @@
-"""Mixtures that follow from sizes and time alone: proportional, temperature, uniform, UniMax, and schedules of them."""
+"""Mixtures that depend only on sizes and time: proportional, temperature, uniform, UniMax, and schedules of them."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ MixtureSpec = str | Mapping[str, float]
 def temperature(sizes: ArrayLike, tau: float) -> Vector:
     """Shares proportional to size^(1/tau): tau = 1 is proportional, tau = inf uniform over the groups that have data.
 
-    Beware of toolkits that call the exponent 1/tau a temperature.
+    Some toolkits call the exponent 1/tau the temperature.
     """
     p = distribution(sizes, "sizes")
     has_data = p > 0
     q = np.zeros_like(p)
-    logs = np.log(p[has_data] / p.max())  # in logs, so that no power under- or overflows
+    logs = np.log(p[has_data] / p.max())  # in logs, to avoid underflow and overflow
     with np.errstate(over="ignore"):
         q[has_data] = np.exp(logs / (np.inf if tau == np.inf else number(tau, "tau", 0, above=True)))
     return np.asarray(q / q.sum())
@@ -33,8 +33,8 @@ def temperature(sizes: ArrayLike, tau: float) -> Vector:
 def unimax(sizes: ArrayLike, passes: float, budget: float | None = None) -> Vector:
     """UniMax (Chung et al. 2023): as uniform as possible with no corpus repeated more than `passes` times.
 
-    Of a budget of examples (default: one pass over all data), the groups share equally, smallest first; a group takes
-    at most passes * size, and what it leaves goes to the larger ones.
+    The budget of examples (default: one pass over all data) is divided equally among the groups, smallest first; a
+    group gets at most passes * size, and the rest goes to the larger groups.
     """
     size = vector(sizes, "sizes")
     limit = number(passes, "passes", 0)
@@ -42,8 +42,8 @@ def unimax(sizes: ArrayLike, passes: float, budget: float | None = None) -> Vect
     if total > limit * size.sum() * (1 + 1e-12):
         raise OptionError(
             "passes",
-            f"{limit:g} passes over {size.sum():g} examples cannot fill a budget of {total:g}; "
-            f"allow at least {total / size.sum():.4g} passes",
+            f"{limit:g} passes over {size.sum():g} examples are less than the budget of {total:g}; "
+            f"expected at least {total / size.sum():.4g} passes",
         )
     given = np.zeros_like(size)
     left = total
@@ -54,12 +54,12 @@ def unimax(sizes: ArrayLike, passes: float, budget: float | None = None) -> Vect
 
 
 def mixture_of(spec: MixtureSpec, groups: Groups, argument: str) -> Vector:
-    """A fixed mixture by name ('data', 'uniform', 'tau:3', 'unimax:20') or as shares by group, in the groups' unit."""
+    """A mixture by name ('data', 'uniform', 'tau:3', 'unimax:20') or as shares by group, in the unit of the groups."""
     if isinstance(spec, Mapping):
         shares = groups.vector(spec, argument)
         for name, share, has in zip(groups.names, shares, groups.p, strict=True):
             if share > 0 and has == 0:
-                raise OptionError(argument, f"{name!r} has no data; it can have no share")
+                raise OptionError(argument, f"{name!r} has a share but no data; set its share to 0")
         return distribution(shares, argument)
     name, _, value = str(spec).partition(":")
     try:
@@ -77,25 +77,25 @@ def mixture_of(spec: MixtureSpec, groups: Groups, argument: str) -> Vector:
 
 
 def describe_temperature(*, tau: float | None, **others: Any) -> Description:
-    """One temperature for the whole run; None stands for inf, which JSON, and so a log, cannot say."""
+    """Describe a constant temperature; None stands for inf, which JSON cannot represent."""
     return Description(tau=np.inf if tau is None else float(tau))
 
 
 def describe_schedule(*, points: Mapping[Any, Any], **others: Any) -> Description:
-    """A schedule of several points moves between intervals."""
+    """Describe a schedule: the mixture changes between intervals if there are several points."""
     return Description(cadence="interval" if len(points) > 1 else "never")
 
 
 class Schedule(Balancer):
-    """Fixed mixtures, each from a given interval on; a single one at 0 is a static strategy.
+    """Fixed mixtures, each starting at a given interval; a single one at 0 is a static strategy.
 
-    `points` maps interval numbers to mixtures. Between two points the earlier one holds (`interpolate=False`) or the
-    shares move in a straight line to the later one.
+    `points` maps interval numbers to mixtures. Between two points the earlier mixture applies, or with `interpolate`
+    a linear interpolation of both.
     """
 
     def __init__(self, groups: Groups, points: Mapping[int, Vector], interpolate: bool = False) -> None:
         if not points or not all(isinstance(t, int) for t in points) or min(points) != 0:
-            raise OptionError("points", "expected mixtures by interval number, the first of them at 0")
+            raise OptionError("points", "expected mixtures by interval number, the first at 0")
         self._times = sorted(points)
         self.points = [points[t] for t in self._times]
         self._interpolate = interpolate
@@ -103,17 +103,17 @@ class Schedule(Balancer):
         self.cadence = describe_schedule(points=points).cadence
 
     def extremes(self, group: str) -> list[Vector]:
-        """The points: in between, shares move in a straight line."""
+        """The points: between them, shares are constant or interpolated linearly."""
         return self.points
 
     def update(self, drawn: Mapping[str, float] | None = None) -> bool:
-        """One interval on; True while the mixture moves."""
+        """End an interval; True if the mixture changed."""
         super().update(drawn)
         before, self._q = self._q, self._at(self.intervals)
         return not np.array_equal(before, self._q)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Only the interval number matters; the mixture follows from it."""
+        """Restore the interval number; the mixture follows from it."""
         super().load_state_dict(state)
         self._q = self._at(self.intervals)
 

@@ -1,1 +1,1 @@
-"""From a mixture to batches: pure functions of (sizes, lengths, q, seed, interval, position)."""
+"""Sampling, packing and loading of batches: pure functions of (sizes, lengths, q, seed, interval, position)."""

@@ -1,6 +1,7 @@
-"""Which sentence pairs the next interval contains, and in which order: the RESAMPLE step of chi-IBR.
+"""Sample the sentence pairs of an interval and their order: the RESAMPLE step of chi-IBR.
 
-Everything here is a pure function of sizes, shares, seed and position, the same on every rank of any number of ranks.
+All functions are pure functions of sizes, shares, seed and position, with the same result on every rank and for any
+number of ranks.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from evenglot.robust.validate import distribution, number, vector
 from evenglot.seeding import generator
 
-EPSILON = 1e-9  # so that a product that is a whole number in exact arithmetic is not pushed over by rounding
+EPSILON = 1e-9  # keeps rounding errors from changing ceil and floor of exact integers
 
 Counts = NDArray[np.int64]
 Indices = NDArray[np.int64]
@@ -26,7 +27,7 @@ Number = TypeVar("Number", int, float)
 
 @dataclass(frozen=True, eq=False)
 class Interval:
-    """The pairs of interval `number`, shuffled over all directions: row k is pair[k] of names[direction[k]]."""
+    """The pairs of interval `number`, shuffled across directions: row k is pair[k] of names[direction[k]]."""
 
     names: tuple[str, ...]
     direction: DirectionIds
@@ -39,12 +40,12 @@ class Interval:
 
     @property
     def counts(self) -> dict[str, int]:
-        """How many pairs of each corpus were drawn."""
+        """Number of pairs sampled from each corpus."""
         counts = np.bincount(self.direction, minlength=len(self.names))
         return dict(zip(self.names, counts.tolist(), strict=True))
 
     def take(self, values: Mapping[str, NDArray[Any]]) -> NDArray[Any]:
-        """What belongs to each row, given what belongs to each pair of each corpus, for example its length."""
+        """Gather per-pair values of each corpus, such as lengths, into one value per row."""
         columns = [values[name] for name in self.names]
         first = np.cumsum([0, *map(len, columns)])
         return np.asarray(np.concatenate(columns)[first[self.direction] + self.pair])
@@ -61,22 +62,23 @@ def draw(
     pairs: int | None = None,
     max_scale_up: float = 1.5,
 ) -> Interval:
-    """Draw pairs from corpora of the given sizes with shares q.
+    """Sample pairs with shares q from corpora of the given sizes.
 
-    `cycle`: as many pairs as the data have (or `pairs`). Each corpus has one random order, repeated without end, and an
-    interval takes the next ones of it, from `drawn_before` on: how many pairs all earlier intervals took. So whatever
-    q does, every pair is seen before any is seen again, and c pairs of a corpus of n use none more than ceil(c / n)
-    times. (Orders that change from pass to pass would break the latter wherever an interval crosses into a new pass.)
+    `cycle`: as many pairs as the data have, or `pairs`. Each corpus has one random permutation, which is repeated
+    cyclically; an interval takes the next pairs of it, starting at `drawn_before`, the number of pairs sampled in all
+    previous intervals. For any sequence of mixtures, every pair is sampled once before any is repeated, and c pairs
+    from a corpus of n contain none more than ceil(c / n) times. (Reshuffling after each pass would violate the latter
+    in intervals that span two passes.)
 
-    `released`: as the paper's released code. Length as in `released_interval_counts`; each corpus is drawn uniformly,
-    with replacement if more pairs are asked for than it has, and without regard to earlier intervals.
+    `released`: as in the paper's released code. Length as in `released_interval_counts`; each corpus is sampled
+    uniformly, with replacement if the count exceeds its size, independently of previous intervals.
     """
     names = tuple(sorted(sizes))
     size = vector(_in_order(sizes, names, "sizes"), "sizes").astype(np.int64)
     share = _shares(_in_order(q, names, "q"), size.size)
     starts = _in_order(drawn_before, names, "drawn_before") if drawn_before is not None else [0] * len(names)
     if (size[share > 0] < 1).any():
-        raise ValueError(f"q: {names[int(np.argmax((share > 0) & (size < 1)))]!r} has a share, but no sentence pairs")
+        raise ValueError(f"q: {names[int(np.argmax((share > 0) & (size < 1)))]!r} has a share but no sentence pairs")
     if rule == "cycle":
         counts = interval_counts(size, share, pairs)
         drawn = [_next(*corpus, seed) for corpus in zip(names, size, starts, counts, strict=True)]
@@ -88,14 +90,14 @@ def draw(
             for name, n, c in zip(names, size, counts, strict=True)
         ]
     else:
-        raise ValueError(f"rule: expected 'cycle', or 'released' without `pairs`; got {rule!r}, pairs={pairs}")
+        raise ValueError(f"rule: expected 'cycle', or 'released' without pairs; got {rule!r} with pairs={pairs}")
     order = generator(seed, "shuffle", interval).permutation(int(counts.sum()))
     direction = np.repeat(np.arange(len(names), dtype=np.int32), counts)
     return Interval(names, direction[order], np.concatenate(drawn)[order], seed, interval)
 
 
 def all_pairs(sizes: Mapping[str, int]) -> Interval:
-    """Every pair once, corpus by corpus: what a validation goes through."""
+    """Every pair once, corpus by corpus, as used for validation."""
     names = tuple(sorted(sizes))
     direction = np.repeat(np.arange(len(names), dtype=np.int32), [sizes[name] for name in names])
     pair = np.concatenate([np.arange(sizes[name], dtype=np.int64) for name in names])
@@ -103,19 +105,16 @@ def all_pairs(sizes: Mapping[str, int]) -> Interval:
 
 
 def interval_counts(sizes: ArrayLike, q: ArrayLike, pairs: int | None = None) -> Counts:
-    """ceil(n q_i) pairs of corpus i, n = all pairs: an interval as long as the data (the paper's Algorithm 1).
-
-    Or as long as is said: n = `pairs`.
-    """
+    """ceil(n q_i) pairs of corpus i, where n is the size of the data (the paper's Algorithm 1), or `pairs` if given."""
     size = vector(sizes, "sizes")
     length = size.sum() if pairs is None else number(pairs, "pairs", 1)
     return np.asarray(np.ceil(length * _shares(q, size.size) - EPSILON), dtype=np.int64)
 
 
 def released_interval_counts(sizes: ArrayLike, q: ArrayLike, max_scale_up: float = 1.5) -> tuple[Counts, int]:
-    """As the paper's released code: floor(V q_i) pairs of corpus i, and how many remain to be drawn from q.
+    """As in the paper's released code: floor(V q_i) pairs of corpus i, and the number left to sample from q.
 
-    V is chosen so that the largest corpus is used exactly once, unless that makes more than max_scale_up n pairs.
+    V is chosen so that the largest corpus is used exactly once, but is at most max_scale_up n.
     """
     size = vector(sizes, "sizes")
     share = _shares(q, size.size)
@@ -139,7 +138,7 @@ def _in_order(values: Mapping[str, Number], names: tuple[str, ...], argument: st
 
 
 def _next(name: str, size: int, start: int, count: int, seed: int) -> Indices:
-    """Pairs start, ..., start + count - 1 of the endlessly repeated order of a corpus."""
+    """Pairs start, ..., start + count - 1 of the cyclically repeated permutation of a corpus."""
     if not count:
         return np.empty(0, dtype=np.int64)
     return generator(seed, "draw", name).permutation(size)[(start + np.arange(count)) % size]

@@ -1,4 +1,4 @@
-"""Collate batches into tensors, this rank's share of each update, from any position on, prepared in the background."""
+"""Collate one rank's share of each update into tensors, from any start position, in a background thread."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ from evenglot.sequences import ParallelSequences, Sequences
 class Batch:
     """B sentence pairs, padded on the right to S source and T target ids. Targets end with </s>; the model shifts them.
 
-    `weight` is 1, or 0 for a stand-in: a rank that has no micro-batch left runs a pair that must not count.
+    `weight` is 1, or 0 for a dummy batch: a rank without a micro-batch runs one pair that must not affect the loss.
     """
 
     source: Tensor  # (B, S) int64
     target: Tensor  # (B, T) int64
     source_lengths: Tensor  # (B,) int64
     target_lengths: Tensor  # (B,) int64
-    direction: Tensor  # (B,) int64: positions in Loader.names
+    direction: Tensor  # (B,) int64: indices into Loader.names
     weight: float = 1.0
 
     def to(self, device: torch.device) -> Batch:
-        """The same on a device. Lengths and directions stay on the CPU: they are small and read there."""
+        """Move ids to a device. Lengths and directions stay on the CPU, where they are read."""
         return replace(self, source=self.source.to(device), target=self.target.to(device))
 
 
 @dataclass(frozen=True, eq=False)
 class Loader:
-    """One rank's batches of one interval. Any update can be made at any time, at the same cost, from the plan."""
+    """One rank's batches of one interval. Any update can be built from the plan in any order, at the same cost."""
 
     corpora: Mapping[str, ParallelSequences]
     interval: Interval
@@ -48,7 +48,7 @@ class Loader:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names that `Batch.direction` indexes."""
+        """Direction names; `Batch.direction` indexes them."""
         return self.interval.names
 
     def __len__(self) -> int:
@@ -56,7 +56,7 @@ class Loader:
         return len(self.plan)
 
     def update(self, k: int) -> list[Batch]:
-        """This rank's micro-batches of update k; all ranks have equally many."""
+        """This rank's micro-batches of update k; their number is the same on all ranks."""
         stand_in = self.plan.update(k)[0][:1]
         return [
             self._collate(rows, 1.0) if len(rows) else self._collate(stand_in, 0.0)
@@ -64,12 +64,12 @@ class Loader:
         ]
 
     def iterate(self, start: int = 0, ahead: int = 2) -> Iterator[tuple[int, list[Batch]]]:
-        """Updates from `start` on, with their numbers, while a thread prepares up to `ahead` more.
+        """Yield updates from `start` on with their numbers, while a thread prepares up to `ahead` more.
 
-        What goes wrong in the thread is raised here. The thread ends with the iteration, also when that is broken off.
+        Exceptions in the thread are raised here. The thread ends with the iteration, even if it is closed early.
         """
         if not 0 <= start <= len(self):
-            raise IndexError(f"start: update {start} of an interval of {len(self)} updates")
+            raise IndexError(f"start: expected 0 to {len(self)} (number of updates of the interval), got {start}")
         thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="batches")
         pending: deque[Future[list[Batch]]] = deque()
         try:
@@ -96,7 +96,7 @@ def load(
     rank: int = 0,
     world: int = 1,
 ) -> Loader:
-    """Pack a drawn interval into batches and updates (see `pack`), ready for this rank to iterate over.
+    """Pack a sampled interval into batches and updates (see `pack`) for this rank to iterate over.
 
     loader = load(corpora, draw(sizes, q, seed=1, interval=0), budget=4096, pad=2)
     """
@@ -117,16 +117,16 @@ def load(
 def collate(
     corpora: Sequence[ParallelSequences], direction: DirectionIds, pair: Indices, pad: int, weight: float = 1.0
 ) -> Batch:
-    """A batch of these sentence pairs: row r is pair[r] of corpora[direction[r]]."""
+    """Build the batch of these sentence pairs: row r is pair[r] of corpora[direction[r]]."""
     source, source_lengths = _padded([corpus.source for corpus in corpora], direction, pair, pad)
     target, target_lengths = _padded([corpus.target for corpus in corpora], direction, pair, pad)
     return Batch(source, target, source_lengths, target_lengths, torch.from_numpy(direction.astype(np.int64)), weight)
 
 
 def _padded(corpora: Sequence[Sequences], direction: DirectionIds, pair: Indices, pad: int) -> tuple[Tensor, Tensor]:
-    """Row r: the ids of sentence pair[r] of corpora[direction[r]], padded on the right; and how many they are.
+    """Padded ids and lengths; row r has the ids of sentence pair[r] of corpora[direction[r]], padded on the right.
 
-    One gather for each corpus of the batch, because each has a memory map of its own; none for each row.
+    Uses one gather per corpus of the batch, since each has its own memory map, rather than one per row.
     """
     starts, lengths = np.empty_like(pair), np.empty_like(pair)
     members = [(corpora[d], np.flatnonzero(direction == d)) for d in np.unique(direction)]
@@ -142,6 +142,6 @@ def _padded(corpora: Sequence[Sequences], direction: DirectionIds, pair: Indices
 
 
 def _count_up(lengths: Indices) -> Indices:
-    """0, 1, ..., length - 1 for each length, one after the other."""
+    """Concatenation of 0, 1, ..., length - 1 for each length."""
     first = np.cumsum(lengths) - lengths
     return np.arange(lengths.sum()) - np.repeat(first, lengths)

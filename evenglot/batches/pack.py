@@ -1,4 +1,4 @@
-"""Lengths and a token budget -> batches of similar length, dealt into updates: the same for any number of ranks."""
+"""Pack pairs into batches of similar length and batches into updates; the result does not depend on the rank count."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from evenglot.batches.draw import Indices
 from evenglot.robust.validate import number
 from evenglot.seeding import generator
 
-TOKENS_PER_UPDATE = 65_536  # the paper's
-WINDOW = 2**20  # pairs sorted together: a quarter of it pads three times as much, a multiple costs time for little
+TOKENS_PER_UPDATE = 65_536  # as in the paper
+WINDOW = 2**20  # pairs sorted together: a quarter of this triples the padding, more takes longer and gains little
 
 Lengths = NDArray[np.int32]
 
@@ -21,8 +21,8 @@ Lengths = NDArray[np.int32]
 class Plan:
     """Batch b holds the rows rows[starts[b] : stops[b]]; update k the batches from k * micro_batches on.
 
-    Rows are positions in the drawn interval. Languages are mixed in a batch, lengths in an update. The last three are
-    tokens of each batch: of both sides, of the target side, and of both sides with padding.
+    Rows are positions in the sampled interval. A batch mixes languages, an update mixes lengths. The last three fields
+    are token counts per batch: both sides, target side, and both sides with padding.
     """
 
     rows: Indices
@@ -43,9 +43,9 @@ class Plan:
         return [self.rows[i:j] for i, j in zip(self.starts[batches], self.stops[batches], strict=True)]
 
     def share(self, k: int, rank: int, world: int) -> list[Indices]:
-        """What one rank of `world` has to do in update k: micro-batches rank, rank + world, ...
+        """The micro-batches of one rank in update k: rank, rank + world, ...
 
-        All ranks get equally many, or they would wait for each other forever: what is missing is an array without rows.
+        All ranks get the same number, to avoid a deadlock in collective operations; missing ones are empty arrays.
         """
         if not 0 <= rank < world:
             raise ValueError(f"rank: expected 0 to {world - 1} for {world} ranks, got {rank}")
@@ -54,16 +54,16 @@ class Plan:
         return (batches + [self.rows[:0]] * missing)[rank::world]
 
     def target_tokens_in(self, k: int) -> int:
-        """Target tokens of update k over all ranks: what the summed loss is divided by."""
+        """Target tokens of update k over all ranks, the denominator of the mean loss."""
         return int(self.target_tokens[self._batches(k)].sum())
 
     def padding(self) -> float:
-        """Which share of all tokens, both sides counted, is padding."""
+        """Fraction of padding in the tokens of both sides."""
         return 1 - float(self.tokens.sum() / self.padded_tokens.sum())
 
     def _batches(self, k: int) -> slice:
         if not 0 <= k < len(self):
-            raise IndexError(f"update {k} of a plan of {len(self)} updates")
+            raise IndexError(f"update {k} is out of range for a plan with {len(self)} updates")
         return slice(k * self.micro_batches, (k + 1) * self.micro_batches)
 
 
@@ -80,10 +80,10 @@ def pack(
 ) -> Plan:
     """Pack the rows of an interval, given their lengths, into batches of at most `budget` tokens.
 
-    A batch of B rows padded to S source and T target tokens counts B * max(S, T), as in fairseq; a single pair may be
-    over budget. Each `window` of rows is sorted and cut; then all batches are shuffled and each `micro_batches` of them
-    make an update (default: as many as TOKENS_PER_UPDATE holds; the last update may be smaller). `multiple`: where a
-    batch has more rows than this, their number is rounded down to a multiple of it; 8 suits GPUs.
+    A batch of B rows padded to S source and T target tokens has size B * max(S, T), as in fairseq; a single pair may
+    exceed the budget. Each `window` of rows is sorted by length and cut into batches; then all batches are shuffled and
+    grouped into updates of `micro_batches` (default: TOKENS_PER_UPDATE // budget, at least 1; the last update may be
+    smaller). The number of rows of a batch is rounded down to a multiple of `multiple` if it is larger; use 8 on GPUs.
     """
     number(budget, "budget", 1)
     if micro_batches is None:
@@ -91,7 +91,7 @@ def pack(
     for name, value in (("micro_batches", micro_batches), ("window", window), ("multiple", multiple)):
         number(value, name, 1)
     if source.shape != target.shape or source.size == 0 or min(source.min(), target.min()) < 1:
-        raise ValueError(f"lengths: expected two equally long lists, 1 or more; got {source.shape} and {target.shape}")
+        raise ValueError(f"lengths: expected arrays of equal shape, 1 or more; got {source.shape} and {target.shape}")
     rows = np.empty(len(source), dtype=np.int64)
     cuts = [0]
     for first in range(0, len(source), window):
@@ -106,22 +106,22 @@ def pack(
 
 
 def _by_length(longest: Lengths, difference: Lengths) -> Indices:
-    """Sort by the longer side, then by the difference of the sides: up for odd lengths, down for even ones.
+    """Sort by the longer side, then by the difference of the sides, ascending for odd and descending for even lengths.
 
-    Turning round at each length, like a snake, keeps neighbours alike where one length ends and the next begins, and
-    saves a third of the padding. Pairs of equal lengths stay in their shuffled order, so that languages stay mixed.
+    Alternating the direction keeps neighbours similar where one length ends and the next begins, which saves a third of
+    the padding. Pairs of equal lengths keep their shuffled order, so that languages stay mixed.
     """
     turned = np.where(longest % 2 == 1, difference, -difference)
-    narrow = np.min_scalar_type(~int(longest.max()))  # NumPy sorts numbers of 8 and 16 bits in linear time
+    narrow = np.min_scalar_type(~int(longest.max()))  # NumPy sorts 8-bit and 16-bit integers in linear time
     return np.lexsort((turned.astype(narrow), longest.astype(narrow)))
 
 
 def _cut(longest: Lengths, budget: int, multiple: int) -> list[int]:
-    """Where each batch ends, if rows come sorted by `longest` and as many as the budget allows make a batch.
+    """End of each batch, for rows sorted by `longest` and batches as large as the budget allows.
 
-    A batch from `start` on whose rows are at most `width` long ends at start + budget // width, or where longer rows
-    begin. Widening it pays as long as the next width still allows to go past the last row of this one. A width once
-    left is never needed again: one step for each batch and each length, none for each row.
+    A batch that begins at `start` and has rows of at most `width` tokens ends at start + budget // width, or where
+    longer rows begin. The width is increased while the batch of the next width still extends past the last row of the
+    current width. Since the width never decreases, the loop takes one step per batch and per length, not per row.
     """
     no_longer_than = np.cumsum(np.bincount(longest)).tolist()
     rows, widest = len(longest), len(no_longer_than) - 1
@@ -136,7 +136,7 @@ def _cut(longest: Lengths, budget: int, multiple: int) -> list[int]:
 
 
 def _measure(source: Lengths, target: Lengths, starts: Indices, stops: Indices) -> tuple[Indices, Indices, Indices]:
-    """Tokens of each batch: of both sides, of the target side, of both sides with padding."""
+    """Token counts per batch: both sides, target side, both sides with padding."""
     source_tokens, target_tokens = (np.add.reduceat(side, starts, dtype=np.int64) for side in (source, target))
     padded = (stops - starts) * (np.maximum.reduceat(source, starts) + np.maximum.reduceat(target, starts))
     return source_tokens + target_tokens, target_tokens, padded

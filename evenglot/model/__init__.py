@@ -1,1 +1,1 @@
-"""Sentences -> loss of each language, and back to sentences: Transformer, loss, search."""
+"""The translation model: Transformer, training loss, and search."""

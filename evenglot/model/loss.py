@@ -1,4 +1,4 @@
-"""Label-smoothed cross-entropy from hidden states, never holding all logits; sums by sentence and by direction."""
+"""Label-smoothed cross-entropy from hidden states, computed in chunks; sums per sentence and per direction."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from torch.autograd.function import once_differentiable
 
 from evenglot.model.transformer import Transformer, is_real, unpadded
 
-# So many logits at a time, 32 MB in float32. Smaller chunks cost time with a large vocabulary and model, larger ones
-# cost memory (benchmarks/results/loss_memory.md).
+# Maximum number of logits in memory, 32 MB in float32. Smaller chunks are slower with a large vocabulary and model,
+# larger ones need more memory (benchmarks/results/loss_memory.md).
 CHUNK_LOGITS = 8_000_000
 
 
 class PaddedBatch(Protocol):
-    """B sentence pairs, padded on the right to S source and T target ids (batches.load.Batch is one)."""
+    """B sentence pairs, padded on the right to S source and T target ids (implemented by batches.load.Batch)."""
 
     @property
     def source(self) -> Tensor:
@@ -38,16 +38,16 @@ class PaddedBatch(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class BatchLoss:
-    """The loss of a batch: what to call backward() on, and what to observe."""
+    """The loss of a batch: the training objective, and the loss sums for logging and balancing."""
 
-    objective: Tensor  # scalar: sum of weight * loss over all target pieces
-    sums: Tensor  # (B,): summed loss of the pieces of each sentence, unweighted, without gradient
+    objective: Tensor  # scalar with gradient: sum of weight * loss over all target tokens
+    sums: Tensor  # (B,): loss summed over the tokens of each sentence, unweighted, without gradient
 
 
 def batch_loss(model: Transformer, batch: PaddedBatch, weights: Tensor, smoothing: float) -> BatchLoss:
-    """Run the model on a batch. `weights` (B,) are factors on the losses of each sentence's pieces.
+    """Run the model on a batch. `weights` (B,) are factors on the token losses of each sentence.
 
-    Whether the batch is to count at all (`batches.load.Batch.weight`) is for the caller to put into `weights`.
+    `batches.load.Batch.weight` is not applied here; the caller must include it in `weights`.
     """
     hidden = model(batch.source, batch.source_lengths, batch.target, batch.target_lengths)
     real = is_real(batch.target_lengths, batch.target.size(1)).to(hidden.device)
@@ -63,7 +63,7 @@ def batch_loss(model: Transformer, batch: PaddedBatch, weights: Tensor, smoothin
 
 
 def direction_sums(values: Tensor, direction: Tensor, directions: int) -> Tensor:
-    """(directions,) float64: sums of values (B,) by direction (B,), for example losses or numbers of subwords."""
+    """(directions,) float64: sums of values (B,) by direction (B,), for example losses or token counts."""
     sums = torch.zeros(directions, dtype=torch.float64, device=values.device)
     return sums.index_add(0, direction, values.double())
 
@@ -71,14 +71,14 @@ def direction_sums(values: Tensor, direction: Tensor, directions: int) -> Tensor
 def smoothed_cross_entropy(
     hidden: Tensor, embedding: Tensor, target: Tensor, weights: Tensor, smoothing: float, chunk: int | None = None
 ) -> tuple[Tensor, Tensor]:
-    """Loss of n pieces: sum_i weights_i * loss_i, through which gradients flow; and loss_i (n,), without gradient.
+    """Loss of n tokens: sum_i weights_i * loss_i, differentiable; and loss_i (n,), without gradient.
 
     hidden (n, dim), embedding (V, dim), target (n,), weights (n,). With lp = log softmax(embedding @ hidden_i),
 
         loss_i = (1 - smoothing) (-lp[target_i]) + smoothing / V sum_w (-lp[w]).
 
-    There are logits of `chunk` pieces at a time. Gradients go to hidden and embedding, not to the weights. Under
-    autocast, products are of low precision, and softmax and sums of float32.
+    Only the logits of `chunk` tokens are in memory at a time. Gradients flow to hidden and embedding, not to weights.
+    Under autocast, products are computed in low precision, softmax and sums in float32.
     """
     if not 0 <= smoothing < 1:
         raise ValueError(f"smoothing: expected 0 <= smoothing < 1, got {smoothing}")
@@ -90,10 +90,10 @@ def smoothed_cross_entropy(
 
 
 class _SmoothedCrossEntropy(torch.autograd.Function):
-    """Finds the gradients on the way forward, while it has the logits, and keeps nothing else.
+    """Computes the gradients in the forward pass, where the logits are available, and saves nothing else.
 
-    Weights are divided by the largest on the way forward, and multiplied by it on the way back: weights such as
-    1 / (pieces on all ranks) would make gradients too small for float16.
+    Weights are divided by the largest one in the forward pass, and gradients multiplied by it in the backward pass:
+    with weights such as 1 / (tokens on all ranks), gradients would underflow in float16.
     """
 
     @staticmethod
@@ -131,7 +131,7 @@ class _SmoothedCrossEntropy(torch.autograd.Function):
 
 
 def _product_precision(hidden: Tensor, embedding: Tensor) -> torch.dtype:
-    """In which precision to multiply hidden states and embedding."""
+    """The precision of the product of hidden states and embedding."""
     device = hidden.device.type
     if torch.is_autocast_enabled(device):
         return torch.get_autocast_dtype(device)
@@ -147,7 +147,7 @@ def _losses(
     weights: Tensor,
     gradients: tuple[Tensor, Tensor] | None,
 ) -> Tensor:
-    """Loss of each piece; on the way, the gradients of the weighted sum are added to `gradients`, if wanted."""
+    """Loss of each token; adds the gradients of the weighted sum to `gradients` unless it is None."""
     losses = torch.empty_like(weights)
     for first in range(0, len(target), chunk):
         here = slice(first, first + chunk)
@@ -164,7 +164,7 @@ def _chunk_losses(
     weights: Tensor,
     gradients: tuple[Tensor, Tensor] | None,
 ) -> Tensor:
-    """The same for the pieces of one chunk, whose logits are gone at the end; gold and weights are columns."""
+    """As `_losses`, for the tokens of one chunk; gold and weights are column vectors."""
     log_p = torch.log_softmax(hidden @ embedding.T, 1, dtype=weights.dtype)
     losses = (smoothing - 1) * log_p.gather(1, gold).squeeze(1) - smoothing * log_p.mean(1)
     if gradients is not None:
@@ -176,13 +176,13 @@ def _chunk_losses(
 
 
 def _unweighted_gradient(log_p: Tensor, gold: Tensor, smoothing: float) -> Tensor:
-    """d loss / d logits = p - smoothing / V - (1 - smoothing) [gold], written over log_p, which is large."""
+    """d loss / d logits = p - smoothing / V - (1 - smoothing) [gold], computed in place of log_p to save memory."""
     grad = log_p.exp_().sub_(smoothing / log_p.size(1))
     return grad.scatter_add_(1, gold, torch.full_like(gold, smoothing - 1, dtype=grad.dtype))
 
 
 def _add_product(sums: Tensor, left: Tensor, right: Tensor) -> None:
-    """sums += left @ right, without a temporary for the product where precisions are equal."""
+    """sums += left @ right, without a temporary for the product if the precisions are equal."""
     if sums.dtype == left.dtype:
         sums.addmm_(left, right)
     else:

@@ -1,8 +1,8 @@
 """Greedy and beam search with a key/value cache, and the log-probability of a given translation.
 
-They share one distribution: the softmax over all subwords but padding, which is masked before the softmax because the
-model was never trained to predict it. An inference engine agrees if its output layer gives padding a bias of minus
-infinity, or a large negative number.
+All use the same distribution: the softmax over all subwords except padding, which is masked because the model is never
+trained to predict it. An inference engine gives the same results if the bias of padding in its output layer is minus
+infinity or a large negative number.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ from evenglot.symbols import EOS, PAD
 
 @dataclass(frozen=True)
 class Hypothesis:
-    """A translation, and how likely the model finds it."""
+    """A translation with its model score."""
 
-    pieces: list[int]  # without </s>
-    score: float  # log_probability / length ** length_penalty, where </s> counts as a piece
-    log_probability: float  # natural logarithm, summed over the pieces and </s>
-    ended: bool  # False: cut at max_length, with no </s> in score and log_probability
+    pieces: list[int]  # subword ids without </s>
+    score: float  # log_probability / length ** length_penalty, where the length includes </s>
+    log_probability: float  # natural logarithm, summed over the subwords and </s>
+    ended: bool  # False: truncated at max_length; score and log_probability do not include </s>
 
 
 @torch.inference_mode()
 def greedy(
     model: Transformer, source: Tensor, source_lengths: Tensor, max_length: int | Tensor = 200
 ) -> list[list[int]]:
-    """Take the best next piece until </s>: the pieces of each target sentence, without </s>.
+    """Greedy search: the subword ids of each target sentence, without </s>.
 
-    `max_length`: how many pieces a sentence gets at most, one number for all or one for each (B,); in any case not more
-    than the model has positions. Sentences that are finished leave the batch. Call model.eval() before.
+    `max_length`: maximum number of subwords including </s>, one number for all sentences or one per sentence (B,),
+    limited by the positions of the model. Finished sentences are removed from the batch. Call model.eval() before.
     """
     limits = _limits(max_length, len(source), model.shape.max_positions)
     memory = model.encode(source, source_lengths)
@@ -68,26 +68,26 @@ def beam_search(
     n_best: int = 1,
     patience: float = 1.0,
 ) -> list[list[Hypothesis]]:
-    """The `n_best` translations of each sentence that a beam search finds, the best score first.
+    """Beam search: the `n_best` translations of each sentence, best score first.
 
     Scores are log-probabilities divided by length ** length_penalty. `max_length` as in `greedy`. Call model.eval()
-    before. Fewer than `n_best` come back only if there are no more of `max_length` pieces. The search is over when
-    beam * patience hypotheses are finished. Where </s> is often among the best next pieces, as in small models, these
-    can all be too short ones, found before the best translation is: then `patience` 2 helps.
+    before. Returns fewer than `n_best` only if no more exist within `max_length`. The search of a sentence stops when
+    beam * patience hypotheses are finished. If </s> is often among the best next subwords, as in small models, these
+    may all be too short, found before the best translation; `patience` 2 helps in this case.
     """
     if not 1 <= n_best <= beam:
         raise ValueError(f"n_best: expected 1 <= n_best <= beam, got n_best = {n_best} and beam = {beam}")
     if not 1 <= patience < math.inf:
-        raise ValueError(f"patience: expected a number from 1 on, got {patience}")
+        raise ValueError(f"patience: expected a finite number, 1 or more, got {patience}")
     limits = _limits(max_length, len(source), model.shape.max_positions)
     wanted = math.floor(beam * patience + 0.5)
     finished = [_Finished(limit, wanted, length_penalty, n_best) for limit in limits]
     live = _nothing_said(model, model.encode(source, source_lengths))
-    # The rule is that of CTranslate2 4 with min_decoding_length 0, for equal output of exported models.
-    # From all continuations of a sentence's live hypotheses take the 2 * beam best. Of these,
-    # - those that end with </s> and are among the first `beam` are finished; those further down are dropped;
-    # - the first `beam` that do not end live on. There are so many, as each hypothesis ends in one way only.
-    # When the sentence has max_length pieces, the first `beam` are finished, with </s> or without.
+    # Same algorithm as CTranslate2 4 with min_decoding_length 0, so that exported models give the same output.
+    # Candidates are the 2 * beam best continuations of a sentence's live hypotheses. Of these,
+    # - those that end with </s> are finished if they are among the first `beam`, and dropped otherwise;
+    # - the first `beam` without </s> stay live. There are enough, because each hypothesis has one continuation by </s>.
+    # At max_length, the first `beam` are finished, with or without </s>.
     while live.sentences:
         candidates = _continue(model, live, 2 * beam)
         _collect(candidates, [finished[sentence] for sentence in live.sentences], beam)
@@ -98,9 +98,9 @@ def beam_search(
 
 @torch.inference_mode()
 def force(model: Transformer, source: Tensor, source_lengths: Tensor, targets: list[list[int]]) -> list[float]:
-    """Log-probability of a given translation of each source sentence, with the </s> after it; all pieces at once."""
+    """Log-probability of a given translation of each source sentence, including </s>, in one forward pass."""
     if len(targets) != len(source):
-        raise ValueError(f"targets: expected one for each of {len(source)} source sentences, got {len(targets)}")
+        raise ValueError(f"targets: expected {len(source)}, one per source sentence, got {len(targets)}")
     lengths = torch.tensor([len(pieces) + 1 for pieces in targets])
     width = int(lengths.max())
     padded = source.new_tensor([[*pieces, EOS] + [PAD] * (width - len(pieces) - 1) for pieces in targets])
@@ -113,13 +113,13 @@ def force(model: Transformer, source: Tensor, source_lengths: Tensor, targets: l
 
 
 def next_logits(model: Transformer, pieces: Tensor, memory: Memory, cache: Cache) -> tuple[Tensor, Cache]:
-    """See one more piece (B,) of each sentence: logits (B, V) of the one after it, and the longer cache."""
+    """Feed one subword per sentence (B,): logits (B, V) of the next one, and the extended cache."""
     hidden, cache = model.step(pieces, memory, cache)
     return _logits(model, hidden), cache
 
 
 def _logits(model: Transformer, hidden: Tensor) -> Tensor:
-    """(n, V) in float32 at least, padding ruled out."""
+    """Logits (n, V) in float32 or higher precision, with padding masked."""
     logits = hidden @ model.output_embedding.T
     logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
     logits[:, PAD] = -torch.inf
@@ -127,15 +127,15 @@ def _logits(model: Transformer, hidden: Tensor) -> Tensor:
 
 
 def _log_probability(logits: Tensor, pieces: Tensor) -> Tensor:
-    """Of pieces (n, k), each row by its own logits (n, V); in float64, as these are to be summed."""
+    """Log-probabilities of subwords (n, k) under logits (n, V); in float64, because they are summed."""
     return (logits.gather(1, pieces) - logits.logsumexp(1, keepdim=True)).double()
 
 
-# --- Many hypotheses at a time: beam search
+# --- Beam search
 
 
 class _Finished:
-    """The finished hypotheses of one sentence, and whether there are enough of them."""
+    """The finished hypotheses of one sentence, and the stopping rule."""
 
     def __init__(self, limit: int, wanted: int, length_penalty: float, n_best: int) -> None:
         self.limit, self.wanted, self.length_penalty, self.n_best = limit, wanted, length_penalty, n_best
@@ -143,14 +143,14 @@ class _Finished:
         self.best_has_ended = self.at_limit = False
 
     def add(self, said: list[int], log_p: float, rank: int) -> None:
-        """`rank`: how many candidates of the same length are better."""
+        """`rank`: number of better candidates of the same length."""
         self.hypotheses.append(_hypothesis(said, log_p, self.length_penalty))
         self.best_has_ended |= rank == 0
         self.at_limit = len(said) == self.limit
 
     @property
     def enough(self) -> bool:
-        """As many as wanted. With no length penalty: when the best has ended, than which none can become better."""
+        """Whether to stop. Without a length penalty: once the best candidate has ended, as none can overtake it."""
         if self.length_penalty == 0:
             return self.at_limit or (self.best_has_ended and len(self.hypotheses) >= self.n_best)
         return self.at_limit or len(self.hypotheses) >= self.wanted
@@ -161,22 +161,22 @@ class _Finished:
 
 @dataclass(frozen=True, eq=False)
 class _Live:
-    """Hypotheses to continue, W for each of n sentences; rows of memory and cache are theirs, W after W."""
+    """Live hypotheses, W for each of n sentences; memory and cache have n * W rows in the same order."""
 
     sentences: list[int]  # n
-    said: Tensor  # (n, W, length), </s> the first
-    log_p: Tensor  # (n, W) float64; minus infinity if the sentence has fewer than W
+    said: Tensor  # (n, W, length), starting with </s>
+    log_p: Tensor  # (n, W) float64; minus infinity for unused slots
     memory: Memory
     cache: Cache
 
 
 @dataclass(frozen=True, eq=False)
 class _Candidates:
-    """The C best continuations for each of n sentences, the best first."""
+    """The C best continuations for each of n sentences, best first."""
 
-    said: Tensor  # (n, C, length), </s> the first
+    said: Tensor  # (n, C, length), starting with </s>
     log_p: Tensor  # (n, C) float64
-    origin: Tensor  # (n, C): which row of the cache is continued
+    origin: Tensor  # (n, C): row of the cache that is continued
     cache: Cache
 
     @property
@@ -185,7 +185,7 @@ class _Candidates:
 
 
 def _nothing_said(model: Transformer, memory: Memory) -> _Live:
-    """One hypothesis for each sentence: the first step needs no more."""
+    """One empty hypothesis per sentence."""
     states = memory.states
     said = torch.full((len(states), 1, 1), EOS, device=states.device)
     log_p = torch.zeros((len(states), 1), dtype=torch.float64, device=states.device)
@@ -193,10 +193,10 @@ def _nothing_said(model: Transformer, memory: Memory) -> _Live:
 
 
 def _continue(model: Transformer, live: _Live, number: int) -> _Candidates:
-    """The best `number` of continuations for each sentence, or all, if there are fewer."""
+    """The `number` best continuations for each sentence, or all if there are fewer."""
     sentences, width, length = live.said.shape
     logits, cache = next_logits(model, live.said[:, :, -1].flatten(), live.memory, live.cache)
-    each = min(number, logits.size(1))  # from no hypothesis can there be more than `number` among the best `number`
+    each = min(number, logits.size(1))  # the best `number` contain at most `number` of one hypothesis
     pieces = logits.topk(each).indices
     log_p = live.log_p.view(-1, 1) + _log_probability(logits, pieces)
     log_p, chosen = log_p.view(sentences, -1).topk(min(number, width * each))
@@ -208,7 +208,7 @@ def _continue(model: Transformer, live: _Live, number: int) -> _Candidates:
 
 
 def _collect(candidates: _Candidates, finished: list[_Finished], beam: int) -> None:
-    """Finished candidates among the first `beam` of each sentence."""
+    """Add the finished candidates among the first `beam` of each sentence to `finished`."""
     length = candidates.said.size(2) - 1
     at_limit = torch.tensor([sentence.limit == length for sentence in finished], device=candidates.said.device)
     finishing = (candidates.ended | at_limit[:, None]) & (candidates.log_p > -torch.inf)
@@ -219,19 +219,19 @@ def _collect(candidates: _Candidates, finished: list[_Finished], beam: int) -> N
 
 
 def _live_on(live: _Live, candidates: _Candidates, unfinished: list[int], beam: int) -> _Live:
-    """The first `beam` candidates that have not ended, for the unfinished ones of the sentences."""
+    """The first `beam` candidates without </s>, for the unfinished sentences."""
     rows = torch.tensor(unfinished, dtype=torch.int64, device=candidates.said.device)
     log_p = candidates.log_p.masked_fill(candidates.ended, -torch.inf)[rows]
     log_p, places = log_p.topk(min(beam, log_p.size(1)))
     said = candidates.said[rows].gather(1, places[:, :, None].expand(-1, -1, candidates.said.size(2)))
     origin = candidates.origin[rows].gather(1, places).flatten()
-    # All hypotheses of a sentence have the same memory: it is not moved as long as their number stays the same.
+    # All hypotheses of a sentence have the same memory, so it is only copied if the number of rows changes.
     same = said.shape[:2] == live.said.shape[:2]
     memory = live.memory if same else live.memory.select(origin)
     return _Live([live.sentences[row] for row in unfinished], said, log_p, memory, candidates.cache.select(origin))
 
 
-# --- For all
+# --- Common helpers
 
 
 def _hypothesis(said: list[int], log_p: float, length_penalty: float) -> Hypothesis:

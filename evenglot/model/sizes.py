@@ -1,4 +1,4 @@
-"""Named sizes of models. Without torch, so that a configuration can be checked before anything heavy is loaded."""
+"""Named model sizes. Does not import torch, so that configurations can be checked quickly."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TypedDict
 
 
 class Size(TypedDict):
-    """The part of a model's `Shape` that has a name."""
+    """The fields of `Shape` that a named size sets."""
 
     dim: int
     ffn: int

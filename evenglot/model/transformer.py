@@ -1,6 +1,6 @@
-"""Encoder-decoder Transformer in the paper's shape: pre-norm, normed embeddings, sinusoids, tied decoder embeddings.
+"""The paper's encoder-decoder Transformer: pre-norm, embedding layer norm, sinusoids, tied decoder embeddings.
 
-Letters in comments: B sentences, S source and T target pieces, H heads. Whatever is padded is padded on the right.
+Dimensions in comments: B sentences, S source and T target subwords, H heads. Padding is always on the right.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import math
 from dataclasses import dataclass
 
 import torch
-import torch.nn.functional as F  # noqa: N812 (as everybody writes it)
+import torch.nn.functional as F  # noqa: N812 (the usual name)
 from torch import Tensor, nn
 
 from evenglot.model.sizes import SIZES
@@ -24,7 +24,7 @@ KeyValue = tuple[Tensor, Tensor]  # both (B, H, length, dim / H)
 class Shape:
     """Everything needed to build a model: Shape(source_pieces=30_000, target_pieces=10_000, **SIZES["base"]).
 
-    `share_embeddings`: source and target pieces are those of one joint vocabulary, with one embedding for both.
+    `source_pieces`, `target_pieces`: vocabulary sizes. `share_embeddings`: one joint vocabulary and embedding for both.
     """
 
     source_pieces: int
@@ -56,46 +56,46 @@ class Shape:
             raise ValueError(f"heads: expected a divisor of dim = {self.dim}, got {self.heads}")
         if self.share_embeddings and self.source_pieces != self.target_pieces:
             raise ValueError(
-                "share_embeddings: needs one vocabulary for both sides, "
+                "share_embeddings: requires one vocabulary for both sides, "
                 f"got source_pieces = {self.source_pieces} and target_pieces = {self.target_pieces}"
             )
 
 
 @dataclass(frozen=True, eq=False)
 class Memory:
-    """What the decoder attends to in B source sentences, made once for each."""
+    """Encoder output of B source sentences that the decoder attends to."""
 
-    states: Tensor  # (B, S, dim): the encoder's last states
-    mask: Tensor | None  # (B, 1, 1, S): True where there is a piece; None if there is one everywhere
+    states: Tensor  # (B, S, dim): encoder states
+    mask: Tensor | None  # (B, 1, 1, S): False for padding; None if there is no padding
     layers: tuple[KeyValue, ...]  # keys and values of each decoder layer
 
     def select(self, rows: Tensor) -> Memory:
-        """The memory of these sentences: a sentence can be left out, or be there several times."""
+        """The memory of these rows; rows may be dropped or repeated."""
         mask = None if self.mask is None else self.mask[rows]
         return Memory(self.states[rows], mask, _select(self.layers, rows))
 
 
 @dataclass(frozen=True, eq=False)
 class Cache:
-    """What the decoder has seen of B target sentences so far: keys and values of each layer."""
+    """Keys and values of each decoder layer for the previous subwords of B target sentences."""
 
     layers: tuple[KeyValue, ...]
 
     @property
     def length(self) -> int:
-        """How many pieces each sentence has been given."""
+        """Number of subwords in the cache."""
         return self.layers[0][0].size(2)
 
     def select(self, rows: Tensor) -> Cache:
-        """The cache of these sentences: a sentence can be left out, or be there several times."""
+        """The cache of these rows; rows may be dropped or repeated."""
         return Cache(_select(self.layers, rows))
 
 
 class Transformer(nn.Module):
-    """The model. Sentences do not see each other: what comes out for one does not depend on the rest of the batch.
+    """The translation model. The output for a sentence does not depend on the rest of the batch.
 
-    Positions are numbered 0, 1, 2, ... from a sentence's first piece on; the first piece the decoder sees is </s>.
-    Lengths may stay on the CPU when all else is on a GPU, which then never has to wait for them.
+    Positions are 0, 1, 2, ... from the first subword of a sentence; the first input of the decoder is </s>.
+    Lengths may be on the CPU even if the model is on a GPU, which avoids synchronization.
     """
 
     positions: Tensor
@@ -103,7 +103,7 @@ class Transformer(nn.Module):
     def __init__(self, shape: Shape) -> None:
         super().__init__()
         self.shape = shape
-        # With one joint vocabulary there is no source embedding, so that no weight has two names in the state dict.
+        # With a joint vocabulary there is no source embedding, so that no weight has two names in the state dict.
         self.source_embedding = None if shape.share_embeddings else _embedding(shape.source_pieces, shape.dim)
         self.target_embedding = _embedding(shape.target_pieces, shape.dim)
         self.encoder = Encoder(shape)
@@ -112,20 +112,20 @@ class Transformer(nn.Module):
 
     @property
     def output_embedding(self) -> Tensor:
-        """The decoder's input embedding, which is also its output layer: logits = hidden @ output_embedding.T."""
+        """The input embedding of the decoder, also used as output layer: logits = hidden @ output_embedding.T."""
         return self.target_embedding.weight
 
     def forward(self, source: Tensor, source_lengths: Tensor, target: Tensor, target_lengths: Tensor) -> Tensor:
-        """Hidden states (n, dim) from which the n real target pieces are to be predicted, sentence by sentence.
+        """Hidden states (n, dim) that predict the n target subwords (without padding), sentence by sentence.
 
-        `target` ends with </s> and is shifted here: piece t is predicted from </s> and the pieces before t.
+        `target` ends with </s> and is shifted here: subword t is predicted from </s> and the subwords before t.
         """
         seen = F.pad(target[:, :-1], (1, 0), value=EOS)
         hidden = self.decode(seen, self.encode(source, source_lengths))
         return unpadded(hidden, target_lengths)
 
     def encode(self, source: Tensor, source_lengths: Tensor) -> Memory:
-        """Read the source sentences."""
+        """Encode source sentences."""
         real = is_real(source_lengths, source.size(1))
         mask = None if bool(real.all()) else real[:, None, None].to(source.device)
         pieces = self.target_embedding if self.source_embedding is None else self.source_embedding
@@ -133,31 +133,31 @@ class Transformer(nn.Module):
         return Memory(states, mask, self.decoder.remember(states))
 
     def decode(self, seen: Tensor, memory: Memory) -> Tensor:
-        """Hidden states (B, T, dim) after each of the pieces seen, </s> the first of them, all at once."""
+        """Hidden states (B, T, dim) after each subword of `seen`, which starts with </s>."""
         hidden: Tensor = self.decoder(self._embed(self.target_embedding, seen, "target"), memory)
         return hidden
 
     def start(self, memory: Memory) -> Cache:
-        """The cache of sentences of which nothing has been seen yet."""
+        """An empty cache."""
         return Cache(tuple((key[:, :, :0], value[:, :, :0]) for key, value in memory.layers))
 
     def step(self, pieces: Tensor, memory: Memory, cache: Cache) -> tuple[Tensor, Cache]:
-        """See one more piece (B,) of each sentence, </s> the first: hidden states (B, dim), and the longer cache."""
+        """Feed one subword per sentence (B,), first </s>: hidden states (B, dim), and the extended cache."""
         embedded = self._embed(self.target_embedding, pieces[:, None], "target", cache.length)
         hidden, cache = self.decoder.step(embedded, memory, cache)
         return hidden[:, 0], cache
 
     def _embed(self, embedding: nn.Embedding, ids: Tensor, side: str, first: int = 0) -> Tensor:
-        """Pieces, scaled, and their positions."""
+        """Scaled subword embeddings plus position embeddings."""
         end = first + ids.size(1)
         if end > self.shape.max_positions:
-            raise ValueError(f"{side}: {end} pieces are more than the model's {self.shape.max_positions} positions")
+            raise ValueError(f"{side}: {end} subwords exceed the {self.shape.max_positions} positions of the model")
         embedded: Tensor = embedding(ids) * math.sqrt(self.shape.dim) + self.positions[first:end]
         return embedded
 
 
 class Encoder(nn.Module):
-    """Embedded source pieces in, states out."""
+    """Maps embedded source subwords to encoder states."""
 
     def __init__(self, shape: Shape) -> None:
         super().__init__()
@@ -176,7 +176,7 @@ class Encoder(nn.Module):
 
 
 class Decoder(nn.Module):
-    """Embedded target pieces in, states out: of whole sentences (`forward`) or piece by piece (`step`)."""
+    """Maps embedded target subwords to hidden states, for whole sentences (`forward`) or incrementally (`step`)."""
 
     def __init__(self, shape: Shape) -> None:
         super().__init__()
@@ -186,7 +186,7 @@ class Decoder(nn.Module):
         self.final_norm = nn.LayerNorm(shape.dim)
 
     def remember(self, states: Tensor) -> tuple[KeyValue, ...]:
-        """Keys and values of the encoder's states, for each layer."""
+        """Keys and values of the encoder states for each layer."""
         return tuple(layer.cross_attention.remember(states) for layer in self._layers())
 
     def forward(self, x: Tensor, memory: Memory) -> Tensor:
@@ -198,7 +198,7 @@ class Decoder(nn.Module):
         return states
 
     def step(self, x: Tensor, memory: Memory, cache: Cache) -> tuple[Tensor, Cache]:
-        """x (B, 1, dim): the piece that comes after those in the cache."""
+        """x (B, 1, dim): the subword that follows those in the cache."""
         x = self.dropout(self.embedding_norm(x))
         longer = []
         for layer, source, past in zip(self._layers(), memory.layers, cache.layers, strict=True):
@@ -207,7 +207,7 @@ class Decoder(nn.Module):
         return self.final_norm(x), Cache(tuple(longer))
 
     def _layers(self) -> list[DecoderLayer]:
-        return [layer for layer in self.layers if isinstance(layer, DecoderLayer)]  # for mypy: all of them are
+        return [layer for layer in self.layers if isinstance(layer, DecoderLayer)]  # for mypy; all are
 
 
 class EncoderLayer(nn.Module):
@@ -229,7 +229,7 @@ class EncoderLayer(nn.Module):
 
 
 class DecoderLayer(nn.Module):
-    """As the encoder's, with attention to the source sentence in between; target pieces see what is before them."""
+    """Causal self-attention, cross-attention to the source and feed-forward, each as x + sublayer(norm(x))."""
 
     def __init__(self, shape: Shape) -> None:
         super().__init__()
@@ -242,12 +242,12 @@ class DecoderLayer(nn.Module):
         self.dropout = nn.Dropout(shape.dropout)
 
     def forward(self, x: Tensor, source: KeyValue, mask: Tensor | None) -> Tensor:
-        """x (B, T, dim), whole sentences. No mask for padding: it is on the right, where nothing real looks."""
+        """x (B, T, dim). Padding needs no mask: it is on the right, where the causal mask hides it."""
         x = x + self.dropout(self.self_attention(self.self_attention_norm(x), causal=True))
         return self._look_at_source(x, source, mask)
 
     def step(self, x: Tensor, source: KeyValue, mask: Tensor | None, past: KeyValue) -> tuple[Tensor, KeyValue]:
-        """x (B, 1, dim), the piece after `past`; and what is past with it."""
+        """x (B, 1, dim), the subword after `past`; returns the hidden state and the extended `past`."""
         attended, past = self.self_attention.step(self.self_attention_norm(x), past)
         return self._look_at_source(x + self.dropout(attended), source, mask), past
 
@@ -258,7 +258,7 @@ class DecoderLayer(nn.Module):
 
 
 class SelfAttention(nn.Module):
-    """Attention within a sentence. Rows of `qkv`: all heads' queries, then all keys, then all values."""
+    """Self-attention. Rows of `qkv`: queries of all heads, then keys, then values."""
 
     def __init__(self, shape: Shape) -> None:
         super().__init__()
@@ -267,14 +267,14 @@ class SelfAttention(nn.Module):
         self.output = _linear(shape.dim, shape.dim)
 
     def forward(self, x: Tensor, mask: Tensor | None = None, causal: bool = False) -> Tensor:
-        """x (B, length, dim); mask: True for the pieces to look at; causal: none that come later."""
+        """x (B, length, dim); mask: True for positions to attend to; causal: attend to no later positions."""
         query, key, value = _heads(self.qkv(x), 3, self.heads)
         attended = F.scaled_dot_product_attention(query, key, value, mask, self.dropout * self.training, causal)
         mixed: Tensor = self.output(_joined(attended))
         return mixed
 
     def step(self, x: Tensor, past: KeyValue) -> tuple[Tensor, KeyValue]:
-        """x (B, 1, dim) looks at all before it and at itself."""
+        """x (B, 1, dim) attends to all previous positions and to itself."""
         query, *new = _heads(self.qkv(x), 3, self.heads)
         key, value = (torch.cat([old, added], 2) for old, added in zip(past, new, strict=True))
         attended = F.scaled_dot_product_attention(query, key, value, dropout_p=self.dropout * self.training)
@@ -282,7 +282,7 @@ class SelfAttention(nn.Module):
 
 
 class CrossAttention(nn.Module):
-    """Attention from a target sentence to its source sentence. Rows of `kv`: all heads' keys, then all values."""
+    """Attention from target to source. Rows of `kv`: keys of all heads, then values."""
 
     def __init__(self, shape: Shape) -> None:
         super().__init__()
@@ -292,12 +292,12 @@ class CrossAttention(nn.Module):
         self.output = _linear(shape.dim, shape.dim)
 
     def remember(self, states: Tensor) -> KeyValue:
-        """Keys and values of the encoder's states (B, S, dim)."""
+        """Keys and values of the encoder states (B, S, dim)."""
         key, value = _heads(self.kv(states), 2, self.heads)
         return key, value
 
     def forward(self, x: Tensor, source: KeyValue, mask: Tensor | None) -> Tensor:
-        """x (B, T, dim); source as `remember` made it; mask as in `Memory`."""
+        """x (B, T, dim); source as returned by `remember`; mask as in `Memory`."""
         (query,) = _heads(self.query(x), 1, self.heads)
         attended = F.scaled_dot_product_attention(query, *source, mask, self.dropout * self.training)
         mixed: Tensor = self.output(_joined(attended))
@@ -314,13 +314,13 @@ class FeedForward(nn.Module):
         self.dropout = nn.Dropout(shape.activation_dropout)
 
     def forward(self, x: Tensor) -> Tensor:
-        """The same for every piece."""
+        """Applied to each position independently."""
         contracted: Tensor = self.contract(self.dropout(F.relu(self.expand(x))))
         return contracted
 
 
 def sinusoids(positions: int, dim: int) -> Tensor:
-    """Position vectors (positions, dim) as fairseq has them: sines in the first half, cosines in the second."""
+    """Sinusoidal position embeddings (positions, dim) as in fairseq: first half sines, second half cosines."""
     half = dim // 2
     frequency = torch.exp(torch.arange(half, dtype=torch.float64) * -(math.log(10_000) / (half - 1)))
     angle = torch.arange(positions, dtype=torch.float64)[:, None] * frequency
@@ -328,18 +328,18 @@ def sinusoids(positions: int, dim: int) -> Tensor:
 
 
 def is_real(lengths: Tensor, width: int) -> Tensor:
-    """(B, width): True where there is a piece, False where there is padding; on the device of the lengths."""
+    """(B, width), on the device of the lengths: True for subwords, False for padding."""
     return torch.arange(width, device=lengths.device) < lengths[:, None]
 
 
 def unpadded(padded: Tensor, lengths: Tensor) -> Tensor:
-    """What is not padding in `padded` (B, T, ...), sentence by sentence."""
+    """The entries of `padded` (B, T, ...) that are not padding, sentence by sentence."""
     places = is_real(lengths, padded.size(1)).flatten().nonzero().squeeze(1)
     return padded.flatten(0, 1)[places.to(padded.device)]
 
 
 def _select(layers: tuple[KeyValue, ...], rows: Tensor) -> tuple[KeyValue, ...]:
-    # index_select, because key[rows] takes twice as long
+    # index_select is twice as fast as key[rows]
     return tuple((key.index_select(0, rows), value.index_select(0, rows)) for key, value in layers)
 
 
@@ -369,7 +369,7 @@ def _linear(inputs: int, outputs: int) -> nn.Linear:
 
 
 def _attention_input(dim: int, parts: int) -> nn.Linear:
-    """Queries, keys or values, or several of them in one; each starts as it does in fairseq."""
+    """Projection to queries, keys or values, or several of them; each part is initialised as in fairseq."""
     linear = _linear(dim, parts * dim)
     for part in linear.weight.data.view(parts, dim, dim):
         nn.init.xavier_uniform_(part, gain=2**-0.5)
@@ -380,8 +380,10 @@ def _attention_input(dim: int, parts: int) -> nn.Linear:
 
 
 def _without(gradient: Tensor, part: slice) -> Tensor:
-    """A bias of keys adds the same to all logits of a query, so it does nothing; its gradient is rounding error, which
-    Adam would blow up to full steps. It stays 0: runs that differ in rounding only, stay together.
+    """Zero the gradient of the key bias, so that the bias stays 0.
+
+    It adds the same value to all attention logits of a query, so it has no effect. Its gradient is only rounding error,
+    which Adam would scale up to full steps, so that runs that differ only in rounding would diverge.
     """
     gradient = gradient.clone()
     gradient[part] = 0

@@ -132,7 +132,7 @@ def test_no_corpus_is_shown_more_often_than_the_budget_allows(ted, strategy, cen
         after_one_interval(balancer, losses)
     assert max(balancer.passes.values()) <= most + 1e-6
     assert max(balancer.passes.values()) > 12 + 1e-3  # the budget was used, not avoided
-    after_one_interval(balancer)  # a run that goes on longer than planned does not fail
+    after_one_interval(balancer)  # a run longer than planned does not fail
     assert sum(balancer.q.values()) == pytest.approx(1)
 
 
@@ -140,7 +140,7 @@ def test_no_corpus_is_shown_more_often_than_the_budget_allows(ted, strategy, cen
 def test_used_up_corpora_are_shown_in_proportion_to_their_sizes(strategy):
     sizes = {"a": 10, "b": 90}
     balancer = create(strategy, sizes, floor=0.0, max_passes=12, max_ratio=4, intervals=10)
-    for _ in range(10):  # intervals are three times as long as was said
+    for _ in range(10):  # intervals are three times as long as planned
         balancer.observe({"a": 5.0, "b": 1.0}, {"a": 1, "b": 1})
         balancer.update({name: round(300 * share) for name, share in balancer.mixture.sample.items()})
     assert balancer.q == pytest.approx({"a": 0.1, "b": 0.9})
@@ -161,7 +161,7 @@ def test_realised_draws_can_be_told(ted):
     balancer.update(drawn={"bel": 4509 * 3})
     assert balancer.passes["bel"] == 3
     assert balancer.passes["rus"] == 0
-    with pytest.raises(ValueError, match="^drawn: 'bel' has -1 pairs"):
+    with pytest.raises(ValueError, match="^drawn: .*'bel'.*-1"):
         balancer.update(drawn={"bel": -1})
 
 
@@ -170,10 +170,10 @@ def test_realised_draws_can_be_told(ted):
     [
         ({"rho": 0.1, "max_upsample": 3}, "max_upsample"),
         ({"rho": "tau:1.5", "max_upsample": 3}, "max_upsample"),
-        ({"rho": "tau:0"}, "rho: 'tau:0': tau: must be a finite number, above 0"),
-        ({"rho": "far"}, "rho: expected 'data', 'uniform', 'tau:3', 'unimax:20' or shares by group, got 'far'"),
+        ({"rho": "tau:0"}, "rho: 'tau:0': tau: "),
+        ({"rho": "far"}, "rho: .*'far'"),
         ({"max_upsample": 0.5}, "max_upsample"),
-        ({"preset": "papr"}, "preset: unknown preset 'papr'; did you mean 'paper'"),
+        ({"preset": "papr"}, "preset: .*'papr'.*'paper'"),
         ({"preset": "paper"}, "rho"),
         ({"preset": "released-ted", "max_ratio": 3}, "preset"),
         ({"floor": 2}, "floor"),
@@ -186,7 +186,7 @@ def test_realised_draws_can_be_told(ted):
         ({"max_passes": 5, "intervals": 6}, "max_passes"),
         ({"max_passes": 5, "intervals": "many"}, "intervals"),
         ({"max_passes": 5, "intervals": 2, "interval_size": -10}, "interval_size"),
-        ({"max_passes": 5, "intervals": 2, "p_unit": "tokens", "tokens": TOKENS}, "max_passes: cannot be kept"),
+        ({"max_passes": 5, "intervals": 2, "p_unit": "tokens", "tokens": TOKENS}, "max_passes: .*p_unit"),
         ({"warmup": -1}, "warmup"),
         ({"center": "warm"}, "center"),
         ({"center": {"bel": "x"}}, "center"),

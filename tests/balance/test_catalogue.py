@@ -95,14 +95,14 @@ def test_one_language_alone_is_always_shown(configuration):
 
 def test_state_of_another_balancer_or_of_other_groups_is_refused():
     state = create("chi-ibr", SIZES).state_dict()
-    with pytest.raises(ValueError, match="^state: was saved by 'chi-ibr', this is 'multidds'"):
+    with pytest.raises(ValueError, match="^state: .*'chi-ibr'.*'multidds'"):
         create("multidds", SIZES).load_state_dict(state)
     for other in ("cvar-ibr", "cvar-pd"):
-        with pytest.raises(ValueError, match=f"^state: was saved by 'chi-ibr', this is '{other}'"):
+        with pytest.raises(ValueError, match=f"^state: .*'chi-ibr'.*'{other}'"):
             create(other, SIZES).load_state_dict(state)
-    with pytest.raises(ValueError, match="^state: was saved by another estimator"):
+    with pytest.raises(ValueError, match="^state: .*average, steps"):
         create("chi-ibr", SIZES, estimator="interval-mean").load_state_dict(state)
-    with pytest.raises(ValueError, match="^state: q: unknown group"):
+    with pytest.raises(ValueError, match="^state: q: .*'bel-en'"):
         create("chi-ibr", {"aze-en": 5946}).load_state_dict(state)
 
 
@@ -113,13 +113,13 @@ def test_a_state_that_does_not_fit_changes_nothing(estimator):
     saved.update()
     other = create("chi-ibr", SIZES, estimator=estimator)
     before = other.state_dict()
-    with pytest.raises(ValueError, match="^baseline: other reference losses"):
+    with pytest.raises(ValueError, match="^baseline: "):
         other.load_state_dict(saved.state_dict())
     assert other.state_dict() == before
-    with pytest.raises(ValueError, match="^state: incomplete, it has no 'intervals'"):
+    with pytest.raises(ValueError, match="^state: .*'intervals'"):
         other.load_state_dict({"strategy": "chi-ibr"})
     play(other, {"aze-en": 3.0, "tur-en": 2.0})
-    other.update()  # goes on as if nobody had tried
+    other.update()  # continues as if no state had been loaded
     fresh = create("chi-ibr", SIZES, estimator=estimator)
     play(fresh, {"aze-en": 3.0, "tur-en": 2.0})
     fresh.update()
@@ -132,7 +132,7 @@ def test_a_state_that_does_not_fit_changes_nothing(estimator):
         ({"interval_size": -10}, "interval_size: "),
         ({"intervals": 0}, "intervals: "),
         ({"estimator": "interval-mean", "ema": 5}, "ema: "),
-        ({"center": {"aze-en": 1, "none-en": 1}}, "center: 'none-en' has no data; it can have no share"),
+        ({"center": {"aze-en": 1, "none-en": 1}}, "center: .*'none-en'"),
     ],
 )
 def test_options_are_checked_though_nothing_may_come_of_them(options, message):
@@ -142,23 +142,23 @@ def test_options_are_checked_though_nothing_may_come_of_them(options, message):
 
 
 def test_names_and_options_are_checked_and_the_nearest_is_offered():
-    with pytest.raises(ValueError, match="^name: unknown strategy 'chi-irb'; did you mean 'chi-ibr'"):
+    with pytest.raises(ValueError, match="^name: .*'chi-irb'.*'chi-ibr'"):
         create("chi-irb", SIZES)
-    with pytest.raises(ValueError, match="^roh: unknown option of 'chi-ibr'; did you mean 'rho'"):
+    with pytest.raises(ValueError, match="^roh: .*'chi-ibr'.*'rho'"):
         create("chi-ibr", SIZES, roh=0.1)
-    with pytest.raises(ValueError, match="^tau: .*temperature"):
+    with pytest.raises(ValueError, match="^tau: .*'temperature'"):
         create("temperature", SIZES)
 
 
 @pytest.mark.parametrize(
     ("sums", "counts", "message"),
     [
-        ({"aze-en": float("nan")}, {"aze-en": 1}, "loss_sums: the value for 'aze-en' is nan"),
-        ({"aze-en": 1.0}, {"aze-en": -1}, "counts: 'aze-en' has -1"),
-        ({"xyz": 1.0}, {"xyz": 1}, "loss_sums: unknown group 'xyz'"),
-        ({}, {"aze-en": 2}, "loss_sums: nothing given for 'aze-en', of which 2 were counted"),
-        ({"aze-en": 1.0}, {}, "counts: nothing given for 'aze-en', which has a loss"),
-        ({name: [1.0] for name in SIZES}, dict.fromkeys(SIZES, 1), "loss_sums: expected a number for each group"),
+        ({"aze-en": float("nan")}, {"aze-en": 1}, "loss_sums: .*'aze-en'.*nan"),
+        ({"aze-en": 1.0}, {"aze-en": -1}, "counts: .*'aze-en'.*-1"),
+        ({"xyz": 1.0}, {"xyz": 1}, "loss_sums: .*'xyz'"),
+        ({}, {"aze-en": 2}, "loss_sums: .*'aze-en'.* 2"),
+        ({"aze-en": 1.0}, {}, "counts: .*'aze-en'"),
+        ({name: [1.0] for name in SIZES}, dict.fromkeys(SIZES, 1), "loss_sums: .*'aze-en'"),
     ],
 )
 def test_bad_observations_are_refused_and_leave_no_trace(sums, counts, message):
@@ -170,7 +170,7 @@ def test_bad_observations_are_refused_and_leave_no_trace(sums, counts, message):
 
 
 def test_only_train_and_valid_are_observed():
-    with pytest.raises(ValueError, match="^split: expected 'train' or 'valid', got 'test'"):
+    with pytest.raises(ValueError, match="^split: .*'train'.*'valid'.*'test'"):
         create("chi-ibr", SIZES).observe({"aze-en": 1.0}, {"aze-en": 1}, split="test")
 
 

@@ -1,4 +1,4 @@
-"""Strategies describe themselves: what they need, how far they go, and nobody else knows them by name or class."""
+"""Descriptions of strategies: needs, reach, and that no other module depends on their names or classes."""
 
 import ast
 import json
@@ -139,7 +139,7 @@ def test_nothing_that_is_sampled_is_out_of_reach(configuration, history):
         for group, share in sampled(balancer).items():
             assert reach[group] is None or share <= reach[group] + 1e-9
         play(balancer, event)
-    assert {group: balancer.reach(group) for group in SIZES} == reach  # wherever the game stands
+    assert {group: balancer.reach(group) for group in SIZES} == reach  # at any time of the run
 
 
 @pytest.mark.parametrize(
@@ -185,7 +185,7 @@ def test_facts_behind_warnings():
     tiny = {"a": 1, "b": 10**6, "c": 10**5}
     assert create("chi-ibr", tiny).is_faint
     assert not create("chi-ibr", SIZES).is_faint
-    assert not create("chi-ibr", tiny, max_upsample=5).is_faint  # as somebody wanted it
+    assert not create("chi-ibr", tiny, max_upsample=5).is_faint  # explicitly set
     assert not create("chi-ibr", tiny, center="uniform").is_faint
 
 
@@ -224,7 +224,7 @@ def test_a_mixture_is_checked_and_kept():
         assert kept.mixture.sample == pytest.approx(tempered.mixture.sample)
 
 
-# ----------------------------------------------------------------------------------------- nobody else knows strategies
+# ------------------------------------------------------------------------------ no other module depends on strategies
 
 PACKAGE = Path(evenglot.__file__).parent
 OUTSIDE = [path for path in sorted(PACKAGE.rglob("*.py")) if path.parent != PACKAGE / "balance"]

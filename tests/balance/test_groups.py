@@ -17,7 +17,7 @@ def test_order_of_the_mapping_does_not_matter():
 def test_shares_may_count_tokens_and_are_translated_to_sentences():
     groups = Groups.of(SIZES, tokens={"aze": 1000, "tur": 1000}, unit="tokens")
     assert groups.p.tolist() == [0.5, 0.5]
-    assert groups.sentence_shares(groups.p).tolist() == pytest.approx([0.25, 0.75])  # the data as they are
+    assert groups.sentence_shares(groups.p).tolist() == pytest.approx([0.25, 0.75])  # proportional sampling
 
 
 @given(st.lists(st.tuples(st.integers(1, 1000), st.integers(1, 60), st.integers(1, 100)), min_size=1, max_size=8))
@@ -49,7 +49,7 @@ def test_weighted_token_loss_of_proportional_batches_has_the_expectation_of_q():
         ({"a": -1}, {}, "sizes: 'a'"),
         ({"a": float("nan")}, {}, "sizes: 'a'"),
         ({"a": "many"}, {}, "sizes: 'a'"),
-        ({"a": 0, "b": 0}, {}, "sizes: every group is empty"),
+        ({"a": 0, "b": 0}, {}, "sizes"),
         ({"a": 1}, {"unit": "words"}, "p_unit"),
         ({"a": 1}, {"unit": "tokens"}, "tokens"),
         ({"a": 1}, {"tokens": {"b": 1}}, "tokens"),
@@ -63,9 +63,9 @@ def test_bad_sizes_are_refused_by_name(sizes, options, message):
 
 def test_values_must_be_for_the_groups():
     groups = Groups.of(SIZES)
-    with pytest.raises(ValueError, match="^losses: unknown group 'bel'"):
+    with pytest.raises(ValueError, match="^losses: .*'bel'"):
         groups.vector({"bel": 1.0}, "losses", default=0.0)
-    with pytest.raises(ValueError, match="^losses: nothing given for tur"):
+    with pytest.raises(ValueError, match="^losses: .*tur$"):
         groups.vector({"aze": 1.0}, "losses")
-    with pytest.raises(ValueError, match="^losses: the value for 'aze' is nan"):
+    with pytest.raises(ValueError, match="^losses: .*'aze'.*nan"):
         groups.vector({"aze": float("nan"), "tur": 1.0}, "losses")

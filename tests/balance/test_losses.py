@@ -81,7 +81,7 @@ def test_batches_sorted_by_length_mislead_means_of_batch_means_but_not_those_of_
     by_batch, by_token, by_interval = (estimator.losses for estimator in estimators)
     assert by_token == pytest.approx(truth, abs=0.15)
     assert by_interval == pytest.approx(truth, abs=0.05)
-    assert by_batch == pytest.approx([3.0, 3.0], abs=0.15)  # blind to how many sentences a batch has
+    assert by_batch == pytest.approx([3.0, 3.0], abs=0.15)  # independent of the number of sentences in a batch
 
 
 def test_interval_mean_weighs_tokens_and_keeps_the_last_value_of_unseen_groups():
@@ -99,7 +99,7 @@ def test_standard_error_of_the_interval_mean_covers_the_truth_as_often_as_it_sho
     for _ in range(runs):
         estimator = IntervalMean(1)
         counts = rng.integers(50, 150, size=40)
-        batch_effect = rng.normal(0, 0.3, size=40)  # sentences in a batch are alike: tokens are not independent
+        batch_effect = rng.normal(0, 0.3, size=40)  # sentences in a batch are similar: tokens are not independent
         for count, effect in zip(counts, batch_effect, strict=True):
             estimator.observe(np.array([count * (truth + effect)]), np.array([float(count)]))
         covered += abs(estimator.losses[0] - truth) < 1.96 * estimator.standard_errors[0]

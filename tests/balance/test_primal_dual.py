@@ -66,7 +66,7 @@ def test_absent_groups_step_with_their_running_loss():
     balancer = create("group-dro", SIZES, step=step)
     before = observe(balancer, {"a": 2.0, "b": 2.0, "c": 2.0})
     after = observe(balancer, {"c": 2.0})
-    np.testing.assert_allclose(after, before, rtol=1e-12)  # equal losses: nobody gains, absent or not
+    np.testing.assert_allclose(after, before, rtol=1e-12)  # equal losses: no group gains, whether in the batch or not
 
 
 @pytest.mark.parametrize("strategy", ["group-dro", "chi-pd", "cvar-pd"])

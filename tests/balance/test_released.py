@@ -46,7 +46,7 @@ def test_the_presets_differ_as_documented(ted):
         averages[preset] = balancer.losses["bel"]
         balancer.update()
         kept = balancer.losses["bel"]
-        assert (kept is None) == (preset == "released-ted")  # only TED forgets its history
+        assert (kept is None) == (preset == "released-ted")  # only TED resets its averages
     assert averages["recommended"] == pytest.approx(2.0)
     assert averages["paper"] == averages["released-ted"] == averages["released-wmt"] == pytest.approx(0.2)
     assert PRESETS["released-ted"].sampling == Sampling("released", max_scale_up=1.5)

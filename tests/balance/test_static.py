@@ -50,7 +50,7 @@ def test_unimax_by_hand():
 
 
 def test_unimax_refuses_a_budget_beyond_the_data():
-    with pytest.raises(ValueError, match="^passes: 0.5 passes .* at least 1 passes"):
+    with pytest.raises(ValueError, match=r"^passes: 0\.5 .*; .*\b1\b"):
         create("unimax", SIZES, passes=0.5)
     with pytest.raises(ValueError, match="^passes:"):
         create("unimax", SIZES, passes=2, budget=2.1 * sum(SIZES.values()))
@@ -94,7 +94,7 @@ def test_the_spec_of_a_mixture_may_be_shares_by_group():
         ("data", "points:"),
         ({0: "tau:cold"}, "points: 'tau:cold'"),
         ({0: "warm"}, "points:"),
-        ({0: {"aze": 1}}, "points: nothing given for rus, tur"),
+        ({0: {"aze": 1}}, "points: .*rus, tur"),
     ],
 )
 def test_bad_schedules_are_refused(points, message):

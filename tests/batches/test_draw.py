@@ -140,7 +140,7 @@ def test_the_released_rule_misses_pairs_of_an_oversampled_corpus_as_often_as_cha
     interval = draw(sizes, {"a": 1, "b": 0}, seed=1, interval=0, rule="released")
     assert interval.counts == {"a": 3001, "b": 0}
     missed = (uses_of(interval, sizes)["a"] == 0).mean()
-    assert missed == pytest.approx(np.exp(-3.001), abs=0.02)  # what drawing with replacement misses
+    assert missed == pytest.approx(np.exp(-3.001), abs=0.02)  # expected with replacement
 
 
 def test_take_finds_what_belongs_to_each_row():
@@ -155,9 +155,9 @@ def test_take_finds_what_belongs_to_each_row():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"q": {"a": 1}}, "^q: expected the directions a, b; got a"),
+        ({"q": {"a": 1}}, "^q: .*a, b; .*a$"),
         ({"q": {"a": -1, "b": 2}}, "^q:"),
-        ({"sizes": {"a": 0, "b": 3}}, "^q: 'a' has a share, but no sentence pairs"),
+        ({"sizes": {"a": 0, "b": 3}}, "^q: .*'a'"),
         ({"drawn_before": {"c": 1}}, "^drawn_before:"),
         ({"pairs": 0}, "^pairs:"),
         ({"rule": "unknown"}, "^rule:"),

@@ -41,7 +41,7 @@ def loader(corpora, q=None, *, seed=1, interval=0, budget=256, micro_batches=3, 
 
 
 def pairs_of(batches, names):
-    """The batches that count, as plain values: direction, source ids and target ids of every row."""
+    """The batches of weight 1, as plain values: direction, source ids and target ids of every row."""
     return [
         [
             (names[g], source[:s].tolist(), target[:t].tolist())
@@ -93,7 +93,7 @@ def test_any_number_of_ranks_trains_on_the_same_global_batches(corpora, world, q
         assert len({len(share) for share in shares}) == 1
         rounds = [batch for together in zip(*shares, strict=True) for batch in together]
         assert pairs_of(rounds, whole.names) == pairs_of(whole.update(k), whole.names)
-        assert all(len(batch.source) for batch in rounds)  # stand-ins can be run, too
+        assert all(len(batch.source) for batch in rounds)  # dummy batches are not empty
 
 
 @settings(max_examples=15)
@@ -120,7 +120,7 @@ def test_an_interval_that_is_over_has_nothing_left_and_there_is_nothing_beyond(c
 
 
 class Watched(Loader):
-    """Notes which updates were made, and by which threads."""
+    """Records which updates were built, and in which threads."""
 
     def update(self, k):
         made, threads = self.corpora["notes"]
@@ -168,6 +168,6 @@ def test_what_goes_wrong_in_the_thread_is_raised_in_the_reader(corpora):
     source, target = broken["tur-en"].source, broken["tur-en"].target
     broken["tur-en"] = ParallelSequences(Sequences(source.ids[:9], source.offsets), target)
     before = threading.active_count()
-    with pytest.raises(IndexError, match="out of bounds"):
+    with pytest.raises(IndexError, match="out of bounds"):  # NumPy's
         list(loader(broken).iterate())
     assert threading.active_count() == before

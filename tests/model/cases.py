@@ -13,7 +13,7 @@ def small_shape(**changes):
 
 
 def small_model(seed=1, *, spread=3.0, **changes):
-    """In evaluation mode. Weights larger than at the start of training, so that every part of the model matters."""
+    """A model in evaluation mode, with larger weights than at initialisation, so that every part affects the output."""
     torch.manual_seed(seed)
     model = Transformer(small_shape(**changes)).eval()
     with torch.no_grad():
@@ -45,6 +45,6 @@ def padded(sentences):
 
 
 def all_logits(model, batch):
-    """Of the real target pieces."""
+    """Logits of the target subwords without padding."""
     hidden = model(batch.source, batch.source_lengths, batch.target, batch.target_lengths)
     return hidden @ model.output_embedding.T

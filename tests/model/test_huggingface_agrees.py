@@ -28,7 +28,7 @@ STACK = {"embedding_norm": "layernorm_embedding", "final_norm": "layer_norm"}
 
 
 def names_in_mbart(ours):
-    """The parameters of MBart that lie, one above the other, in a parameter of ours."""
+    """The MBart parameters that are stacked along the rows of one of our parameters."""
     if ours == "source_embedding.weight":
         return ["model.encoder.embed_tokens.weight"]
     if ours == "target_embedding.weight":
@@ -62,7 +62,7 @@ def as_mbart(model):
         decoder_start_token_id=EOS,
     )
     mbart = MBartForConditionalGeneration(config).eval()
-    # Sides of our own, as MBart makes one embedding for both; tied to the output as ours.
+    # Separate source and target embeddings (MBart shares one); the target one is tied to the output, as in our model.
     for stack, pieces in (("encoder", shape.source_pieces), ("decoder", shape.target_pieces)):
         embedding = getattr(mbart.model, stack).embed_tokens
         fresh = type(embedding)(pieces, shape.dim, PAD, embed_scale=embedding.embed_scale)
@@ -83,7 +83,7 @@ def as_mbart(model):
 
 
 def mbart_logits(mbart, batch):
-    """Of the real target pieces."""
+    """Logits of the target subwords without padding."""
     start = torch.full_like(batch.target[:, :1], EOS)
     real = batch.target != PAD
     output = mbart(

@@ -14,7 +14,7 @@ from tests.model.cases import all_logits, random_batch, small_model
 
 @pytest.fixture
 def portable_low_precision(monkeypatch):
-    """oneDNN kills Python on virtual machines that promise AMX, which it takes for bfloat16, but do not have it."""
+    """oneDNN crashes with bfloat16 on virtual machines that report AMX support but do not have it."""
     monkeypatch.setattr(torch.backends.mkldnn, "enabled", False)
 
 
@@ -26,7 +26,7 @@ def problem(pieces=11, dim=6, vocabulary=13, dtype=torch.float64, seed=1):
 
 
 def written_out(hidden, embedding, target, weights, smoothing):
-    """The formula, piece by piece."""
+    """The formula, token by token."""
     losses = []
     for state, gold in zip(hidden, target, strict=True):
         logits = embedding @ state
@@ -97,7 +97,7 @@ def test_weight_zero_gives_exactly_no_gradient():
 @pytest.mark.parametrize("precision", [torch.bfloat16, torch.float16])
 @pytest.mark.parametrize("weight", [1.0, 1e-7])
 def test_autocast_is_near_float32_even_if_weights_are_tiny(precision, weight):
-    """1e-7 vanishes in float16; it must not vanish in the gradient."""
+    """1e-7 underflows in float16, but the gradient must not."""
     hidden, embedding, target, weights = problem(40, 32, 100, torch.float32)
     embedding.data *= 32**-0.5
     exact = smoothed_cross_entropy(hidden, embedding, target, weight * weights, 0.1, 16)
@@ -132,7 +132,7 @@ def test_no_gradient_is_made_where_none_is_wanted():
 
 
 class LargestTensor(TorchDispatchMode):
-    """Remembers the number of elements of the largest tensor that any operation makes."""
+    """Records the number of elements of the largest tensor that any operation returns."""
 
     elements = 0
 
@@ -157,7 +157,7 @@ def test_there_are_never_more_logits_than_those_of_a_chunk():
 
 @pytest.mark.parametrize("smoothing", [-0.1, 1.0, float("nan")])
 def test_impossible_smoothing_is_refused(smoothing):
-    with pytest.raises(ValueError, match="smoothing: expected 0 <= smoothing < 1"):
+    with pytest.raises(ValueError, match="^smoothing: "):
         smoothed_cross_entropy(*problem(), smoothing)
 
 
@@ -181,7 +181,7 @@ def test_loss_of_a_batch_by_sentence_with_weights():
 
 
 def test_a_stand_in_has_a_gradient_of_zeros():
-    """A rank without work must still take part in the exchange of gradients."""
+    """A rank without data must still take part in the gradient all-reduce."""
     model = small_model().train()
     batch = random_batch(model.shape, [5], [4])
     batch_loss(model, batch, torch.zeros(1), 0.1).objective.backward()

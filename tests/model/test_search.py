@@ -13,7 +13,7 @@ from tests.model.cases import padded, random_batch, small_model, small_shape
 
 @pytest.fixture(scope="module")
 def model():
-    """Untrained, with a liking for </s> that makes sentences of many lengths."""
+    """An untrained model with a raised probability of </s>, so that sentences have many different lengths."""
     model = small_model(seed=4)
     with torch.no_grad():
         model.target_embedding.weight[EOS] *= 4
@@ -28,7 +28,7 @@ def batch(model):
 
 @pytest.fixture(scope="module")
 def toy():
-    """Says 1, 3 and 4: few enough for all translations of four pieces to be listed."""
+    """A model whose output subwords are 1, 3 and 4: few enough to enumerate all translations of four subwords."""
     model = small_model(seed=2, target_pieces=5)
     source = random_batch(model.shape, [6, 3, 9], [1, 1, 1])
     return model, source.source, source.source_lengths
@@ -39,7 +39,7 @@ def best_pieces(found):
 
 
 def all_hypotheses(model, source, length, max_length):
-    """Log-probability of everything that can be said in one sentence, from whole sentences decoded at once."""
+    """Log-probabilities of all possible translations of one sentence, each from one forward pass."""
     says = [piece for piece in range(model.shape.target_pieces) if piece not in (EOS, PAD)]
     longest = list(product(says, repeat=max_length))
     rows = torch.zeros(len(longest), dtype=torch.int64)
@@ -63,7 +63,7 @@ def with_end(hypothesis):
 
 
 def recomputed(model, source, max_length):
-    """Greedy search for one sentence that decodes everything anew for each piece."""
+    """Greedy search for one sentence without a cache: decodes the whole prefix for each subword."""
     memory = model.encode(source[None], torch.tensor([len(source)]))
     pieces = [EOS]
     while len(pieces) <= max_length:
@@ -83,7 +83,7 @@ def test_greedy_equals_recomputation_sentence_by_sentence(model, batch):
         ]
     assert found == expected
     lengths = {len(sentence) for sentence in found}
-    assert len(lengths) > 3, f"sentences that end at different times are the point of this test, not {lengths}"
+    assert len(lengths) > 3, f"this test needs sentences of different lengths, got {lengths}"
     assert any(length < 30 for length in lengths)
 
 
@@ -115,7 +115,7 @@ def test_max_length_for_all_for_each_and_for_the_model(model, batch):
     limits = torch.arange(1, 13)
     each = greedy(model, batch.source, batch.source_lengths, limits)
     assert each == [sentence[:limit] for sentence, limit in zip(free, limits, strict=True)]
-    with pytest.raises(ValueError, match="max_length: expected at least 1, got 0"):
+    with pytest.raises(ValueError, match="^max_length: .*1.*0"):
         greedy(model, batch.source, batch.source_lengths, 0)
 
 
@@ -177,7 +177,7 @@ def test_log_probability_is_that_of_forced_decoding_and_score_is_normalised(mode
 
 
 def slow_beam_search(model, source, beam, length_penalty, max_length, patience):
-    """Beam search for one sentence with lists, that decodes everything anew for each piece."""
+    """Beam search for one sentence with lists and without a cache: decodes the whole prefix for each subword."""
     memory = model.encode(source[None], torch.tensor([len(source)]))
     live, finished = [(0.0, [EOS])], []
     while len(finished) < beam * patience and len(live[0][1]) <= max_length:
@@ -209,7 +209,7 @@ def test_beam_search_equals_recomputation_sentence_by_sentence(model, batch, bea
 @pytest.mark.parametrize("length_penalty", [0.0, 0.5, 1.0, 2.0])
 def test_a_beam_of_full_width_finds_the_best_of_all(toy, length_penalty):
     model, source, lengths = toy
-    # No more than 3 ** 3 live hypotheses with 4 continuations each; with 121, all translations there are can finish.
+    # At most 3 ** 3 live hypotheses with 4 continuations each; with a beam of 121, all possible translations finish.
     options = {"beam": 121, "length_penalty": length_penalty, "max_length": 4}
     first = beam_search(model, source, lengths, **options)
     every = beam_search(model, source, lengths, n_best=121, **options)
@@ -240,7 +240,7 @@ def test_when_the_search_is_over(model, batch, monkeypatch):
         best, until_best = best_and_steps(row, length_penalty=0.0)
         same, until_five = best_and_steps(row, length_penalty=1e-9)
         _, until_ten = best_and_steps(row, length_penalty=1e-9, patience=2)
-        # With no length penalty, it is over when the best of all candidates has ended: nothing better is to be found.
+        # Without a length penalty, stop when the best of all candidates has ended: no better one can follow.
         assert best.log_probability >= same.log_probability
         assert until_five <= until_ten
         shorter += until_best < until_five
@@ -297,7 +297,7 @@ def test_sentences_whose_search_is_over_leave_the_batch(model, batch, monkeypatc
     assert rows == [12, *(5 * sum(n > k for n in steps) for k in range(1, max(steps)))]
 
 
-# The second: after one step, ten hypotheses of ten sentences are followed by ten of two.
+# Second case: ten hypotheses of ten sentences in the first step, then ten hypotheses of two sentences.
 @pytest.mark.parametrize("limits", [list(range(1, 13)), [1] * 8 + [9] * 2])
 def test_each_sentence_has_its_own_max_length(model, batch, limits):
     inputs = batch.source[: len(limits)], batch.source_lengths[: len(limits)]
@@ -330,15 +330,15 @@ def test_forced_decoding_equals_a_sum_over_whole_sentences(toy):
         all_hypotheses(model, *row, 4)[(*said, EOS)] for *row, said in zip(source, lengths, targets, strict=True)
     ]
     assert force(model, source, lengths, targets) == pytest.approx(expected, abs=1e-5)
-    with pytest.raises(ValueError, match="targets: expected one for each of 3 source sentences, got 2"):
+    with pytest.raises(ValueError, match="^targets: .*3.*2"):
         force(model, source, lengths, targets[:2])
 
 
 @pytest.mark.parametrize(("beam", "n_best"), [(2, 3), (0, 0), (5, 0)])
 def test_there_are_as_many_hypotheses_as_the_beam_is_wide(model, batch, beam, n_best):
-    with pytest.raises(ValueError, match=f"n_best = {n_best} and beam = {beam}"):
+    with pytest.raises(ValueError, match=f"^n_best: .*{n_best}.*{beam}"):
         beam_search(model, batch.source, batch.source_lengths, beam=beam, n_best=n_best)
-    with pytest.raises(ValueError, match="patience: expected a number from 1 on, got 0.5"):
+    with pytest.raises(ValueError, match=r"^patience: .*0\.5"):
         beam_search(model, batch.source, batch.source_lengths, patience=0.5)
 
 

@@ -24,7 +24,7 @@ def batch(model):
 
 
 def step_by_step(model, target, memory):
-    """Hidden states of whole sentences, one piece at a time."""
+    """Hidden states of whole sentences, computed one subword at a time."""
     cache, hidden = model.start(memory), []
     for piece in seen_by_decoder(target).T:
         state, cache = model.step(piece, memory, cache)
@@ -168,16 +168,16 @@ def test_sinusoids_are_those_of_fairseq():
 def test_longest_sentences_fit_and_longer_ones_are_refused(model):
     fits = random_batch(model.shape, [64, 2], [64, 64])
     assert all_logits(model, fits).isfinite().all()
-    with pytest.raises(ValueError, match="source: 65 pieces are more than the model's 64 positions"):
+    with pytest.raises(ValueError, match="^source: .*65.*64"):
         all_logits(model, random_batch(model.shape, [65, 2], [3, 3]))
-    with pytest.raises(ValueError, match="target: 66 pieces are more than the model's 64 positions"):
+    with pytest.raises(ValueError, match="^target: .*66.*64"):
         all_logits(model, random_batch(model.shape, [6, 2], [3, 66]))
     memory = model.encode(fits.source, fits.source_lengths)
     cache = model.start(memory)
     piece = torch.tensor([5, 5])
     for _ in range(64):
         _, cache = model.step(piece, memory, cache)
-    with pytest.raises(ValueError, match="target: 65 pieces"):
+    with pytest.raises(ValueError, match="^target: .*65.*64"):
         model.step(piece, memory, cache)
 
 
@@ -200,17 +200,17 @@ def test_base_has_the_parameters_of_the_papers_shape():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"heads": 5}, "heads: expected a divisor of dim = 32, got 5"),
-        ({"heads": 0}, "heads: expected at least 1, got 0"),
-        ({"dim": 33, "heads": 3}, "dim: expected an even number .* got 33"),
-        ({"dim": 2, "heads": 1}, "dim: expected at least 4, got 2"),
-        ({"target_pieces": 2}, "target_pieces: expected at least 3, got 2"),
-        ({"encoder_layers": 0}, "encoder_layers: expected at least 1"),
-        ({"max_positions": 0}, "max_positions: expected at least 1"),
-        ({"dropout": 1.0}, "dropout: expected 0 <= dropout < 1, got 1.0"),
+        ({"heads": 5}, "^heads: .*32.*5"),
+        ({"heads": 0}, "^heads: .*1.*0"),
+        ({"dim": 33, "heads": 3}, "^dim: .*33"),
+        ({"dim": 2, "heads": 1}, "^dim: .*4.*2"),
+        ({"target_pieces": 2}, "^target_pieces: .*3.*2"),
+        ({"encoder_layers": 0}, "^encoder_layers: .*1.*0"),
+        ({"max_positions": 0}, "^max_positions: .*1.*0"),
+        ({"dropout": 1.0}, "^dropout: .*1\\.0"),
         ({"attention_dropout": -0.1}, "^attention_dropout: "),
         ({"activation_dropout": math.nan}, "^activation_dropout: "),
-        ({"share_embeddings": True}, "share_embeddings: .* source_pieces = 50 and target_pieces = 40"),
+        ({"share_embeddings": True}, "^share_embeddings: .*source_pieces.*50.*target_pieces.*40"),
     ],
 )
 def test_impossible_shapes_are_refused_with_the_argument_named(change, message):

@@ -1,4 +1,4 @@
-"""Problems for the tests of robust/: the sets in all their shapes, and strategies for p, v and rho, hard ones too."""
+"""Problems for the tests of robust/: all kinds of sets, and hypothesis strategies for p, v and rho, also hard ones."""
 
 from collections.abc import Callable
 
@@ -33,7 +33,7 @@ WITH_CENTRE_ORDER = [name for name in SHAPES if "caps" not in name and name not 
 
 
 def assert_answer(uncertainty: UncertaintySet, q: np.ndarray) -> None:
-    """What every answer promises: a finite distribution in the set, with nothing for groups that p leaves out."""
+    """Check a result: a finite distribution in the set, with share 0 for groups whose p is 0."""
     assert np.isfinite(q).all()
     assert (q >= 0).all()
     assert abs(q.sum() - 1) <= 1e-12
@@ -53,7 +53,7 @@ def vectors(elements: st.SearchStrategy[float], m: int) -> st.SearchStrategy[np.
 
 
 def centres(m: int) -> st.SearchStrategy[np.ndarray]:
-    """Shares alike, over a few orders of magnitude, over hundreds of them, and some left out; not normalised."""
+    """Shares that are equal or span a few or hundreds of orders of magnitude, some of them 0; not normalised."""
     share_of_group = st.one_of(st.just(1.0), powers_of_ten(-3, 0), powers_of_ten(-300, 2), st.just(0.0))
     return vectors(share_of_group, m).filter(lambda p: p.any())
 
@@ -81,7 +81,7 @@ def problems(draw: st.DrawFn, radius: st.SearchStrategy[float] = radii) -> tuple
 
 @st.composite
 def plain_problems(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray, float]:
-    """(p, v, rho) at ordinary scales, where a reference that loses digits can keep up; values are multiples of 1/64."""
+    """(p, v, rho) at ordinary scales, where less accurate references still agree; values are multiples of 1/64."""
     m = draw(st.integers(2, 8))
     p = draw(vectors(powers_of_ten(-3, 0), m))
     v = draw(vectors(st.integers(-256, 256).map(lambda k: k / 64), m))

@@ -1,4 +1,4 @@
-"""The same answers as general solvers that know nothing of our formulas: CLARABEL through cvxpy, and HiGHS."""
+"""Results agree with general-purpose solvers: CLARABEL through cvxpy, and HiGHS."""
 
 from functools import cache
 
@@ -10,7 +10,7 @@ from scipy.optimize import linprog
 from evenglot.robust import ChiSquareBall, CVaR, KLBall, Simplex
 
 M = 6
-CLOSE = 1e-6  # what an interior-point solver can promise
+CLOSE = 1e-6  # accuracy of an interior-point solver
 
 
 class Conic:
@@ -85,7 +85,7 @@ def projections_agree(seed):
         expected = solver.solve(p, v / 3, radius, lower, cap)
         assert ball.contains(q)
         assert np.sum((q - v / 3) ** 2) == pytest.approx(np.sum((expected - v / 3) ** 2), rel=0, abs=CLOSE)
-        assert q == pytest.approx(expected, rel=0, abs=1e-3)  # the distance is flat there: its root is all we can ask
+        assert q == pytest.approx(expected, rel=0, abs=1e-3)  # only sqrt(CLOSE): the objective is flat at its minimum
 
 
 def kl_agrees(seed):

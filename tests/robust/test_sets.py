@@ -160,7 +160,7 @@ def million(shape):
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_a_million_groups_are_answered(shape):
-    """Whatever takes the square of their number would not end."""
+    """An algorithm of quadratic complexity would not finish."""
     uncertainty, v = million(shape)
     assert_answer(uncertainty, uncertainty.best_response(v))
 
@@ -268,7 +268,7 @@ def test_caps_that_clash_with_the_level_are_refused_by_name():
 
 
 def test_caps_that_need_a_larger_radius_are_refused_and_the_radius_is_named():
-    with pytest.raises(ValueError, match=r"^rho: .*the nearest one is at 0\.5$"):
+    with pytest.raises(ValueError, match=r"^rho: .*0\.5$"):
         ChiSquareBall([0.5, 0.5], 0.4, upper=[1, 0])
 
 
@@ -278,7 +278,7 @@ def test_bad_numbers_of_groups_are_refused_by_name(n):
         Simplex(n)
 
 
-# --------------------------------------------------------------------------------------------- the other questions
+# --------------------------------------------------------------------------------------------- other methods
 
 
 def test_centres_are_divided_by_their_sum_and_cannot_be_changed():

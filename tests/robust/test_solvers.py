@@ -1,4 +1,4 @@
-"""What the public sets do not show of the solvers."""
+"""Properties of the solvers that are not visible through the public sets."""
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ from tests.robust.problems import powers_of_ten, values, vectors
 
 @st.composite
 def levellings(draw):
-    """c, x, lower, upper and slope for `share`, at scales that have nothing to do with each other."""
+    """c, x, lower, upper and slope for `share`, at independent scales."""
     m = draw(st.integers(1, 8))
     c = draw(vectors(st.one_of(st.just(1.0), powers_of_ten(-300, 0)), m))
     upper = draw(vectors(st.one_of(st.just(1.0), st.floats(0, 1)), m))
@@ -27,7 +27,7 @@ def test_share_is_one_level_for_all_that_is_not_clipped(levelling):
     assert abs(q.sum() - 1) <= 1e-12
     assert ((lower <= q) & (q <= upper)).all()
     assert ((q == lower) | (q == upper) | inside).all()
-    # Which level t does each coordinate speak for? Exactly one if it is free, a half-line if it is clipped.
+    # Levels t that are consistent with each coordinate: a single one if it is free, a half-line if it is clipped.
     reach = 1e-9 * (1 / c + slope * np.abs(x))
     level = slope * x - q / c
     at_most, at_least = level[q < upper] - reach[q < upper], level[q > lower] + reach[q > lower]
@@ -39,7 +39,7 @@ def test_scaling_is_exact(v):
     u = solvers.scaled(v)
     assert np.abs(u).max() <= 1
     assert not v.any() or np.abs(u).max() >= 0.5
-    normal = np.abs(u) > 1e-290  # below, digits may get lost: 1e-290 of the largest value, that is
+    normal = np.abs(u) > 1e-290  # smaller values, relative to the largest, may lose precision
     factors = v[normal] / u[normal]
     assert (factors == factors[:1]).all()
 

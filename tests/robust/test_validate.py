@@ -17,11 +17,11 @@ def test_vectors_become_float64_and_keep_their_values():
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ([1, float("nan")], r"^v: value 1 is nan"),
-        ([float("-inf"), 1], r"^v: value 0 is -inf"),
-        ([1, 2, 3], r"^v: expected 2 values, one for each group, got 3"),
-        ([[1, 2]], r"^v: expected a non-empty list of numbers, got shape \(1, 2\)"),
-        (["a", "b"], r"^v: expected a list of numbers, got \['a', 'b'\]"),
+        ([1, float("nan")], r"^v: .*\b1\b.*nan"),
+        ([float("-inf"), 1], r"^v: .*\b0\b.*-inf"),
+        ([1, 2, 3], r"^v: .*\b2\b.*\b3$"),
+        ([[1, 2]], r"^v: .*\(1, 2\)"),
+        (["a", "b"], r"^v: .*\['a', 'b'\]"),
     ],
 )
 def test_what_is_wrong_with_a_vector_is_said(values, message):
@@ -45,7 +45,7 @@ def test_numbers_know_their_range():
     for value in (-1e-300, float("nan"), float("inf"), None, "x"):
         with pytest.raises(ValueError, match="^rho: "):
             number(value, "rho", 0)
-    with pytest.raises(ValueError, match="^tau: must be a finite number, above 0; got 0"):
+    with pytest.raises(ValueError, match="^tau: "):
         number(0, "tau", 0, above=True)
 
 
