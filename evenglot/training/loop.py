@@ -97,7 +97,7 @@ class Training:
             parameters=sum(parameter.numel() for parameter in self.model.parameters()),
             each=self._seconds_of_an_update(loader),
         )
-        self.record.doubts(self.balancer, loader, updates)
+        self.record.warnings(self.balancer, loader, updates)
 
     def _draw_interval(self) -> Loader:
         """Draw the running interval; a resumed run draws the same again."""
