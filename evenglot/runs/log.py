@@ -145,7 +145,7 @@ def _objects(path: Path) -> Iterator[tuple[int, Any]]:
         except ValueError:
             if number == len(lines):
                 return
-            raise ValueError(f"{path}:{number}: not valid JSON; repair or remove this line of the log") from None
+            raise ValueError(f"{path}:{number}: this line of the log is not JSON; repair or remove it") from None
         yield number, content
 
 

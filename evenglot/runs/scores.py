@@ -62,6 +62,6 @@ def read_scores(run: Run) -> dict[str, Any] | None:
                 content: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
                 content["directions"], content["macro"], content["worst"]
             except (ValueError, KeyError, TypeError) as error:
-                raise ValueError(f"{file}: not a valid scores file; run `evenglot score` again") from error
+                raise ValueError(f"{file}: cannot be read as scores; run `evenglot score` again") from error
             return content
     return None

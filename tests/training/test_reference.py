@@ -210,7 +210,7 @@ def test_auto_with_another_mixture(configure, tmp_path):
     assert shown["mixture"] == pytest.approx(dict.fromkeys(NAMES, 1 / 3))
     losses = compute(tmp_path / "run" / "reference", tmp_path / "again.json")
     assert events(tmp_path / "run", "balance")[0]["baseline"] == losses
-    assert reference_cost(config, Run(tmp_path / "run"))["updates"] == 4
+    assert reference_cost(config, Run(tmp_path / "run")).updates == 4
     train(
         configure({**AUTO, "baseline": "auto:uniform"}, batches=SHORT, train={"updates": 5}),
         tmp_path / "run",
