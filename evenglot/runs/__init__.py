@@ -1,1 +1,1 @@
-"""The run folder: paths, the event log, checkpoints, scores, and what may change on resume."""
+"""The run folder: paths, event log, checkpoints, scores, and checks before a run starts or resumes."""

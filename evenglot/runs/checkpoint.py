@@ -1,9 +1,9 @@
-"""Checkpoints: folders that are complete or absent, that notice damage, and hold no code (safetensors and JSON only).
+"""Checkpoints: folders written atomically and protected by checksums, with safetensors and JSON files only (no code).
 
-checkpoints/step-00001200/model.safetensors       weights by the name of the parameter
-checkpoints/step-00001200/optimizer.safetensors   tensors of the optimizer; an averaged model has none
-checkpoints/step-00001200/state.json              step, score, sizes and checksums, and the rest of the run's state
-checkpoints/average/...                           other names are models too, but not steps of the run
+checkpoints/step-00001200/model.safetensors       weights by parameter name
+checkpoints/step-00001200/optimizer.safetensors   optimizer state; averaged models have none
+checkpoints/step-00001200/state.json              step, score, file sizes and checksums, and the other state of the run
+checkpoints/average/...                           models that are not a step of the run have other names
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ OTHER_NAME = re.compile(r"(?!step-)\w[\w.-]*(?<!\.unfinished)")
 
 
 class DamagedCheckpointError(ValueError):
-    """A checkpoint is incomplete or not what was written; the message says which file."""
+    """A checkpoint is incomplete or damaged; the message has the file."""
 
 
 @dataclass(frozen=True)
 class Content:
-    """All that a checkpoint holds. Tensors are on the CPU."""
+    """The content of a checkpoint. Tensors are on the CPU."""
 
     model: dict[str, Tensor]
     optimizer: dict[str, Tensor]  # empty if none was saved
@@ -47,20 +47,20 @@ class Content:
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A finished checkpoint on disk; nothing but its state.json has been read."""
+    """A complete checkpoint on disk, of which only state.json has been read."""
 
     folder: Path
     step: int
-    score: float | None  # of this model in validation: smaller is better; None: not validated
+    score: float | None  # validation score, lower is better; None: not validated
 
     def read(self) -> Content:
-        """Everything, checked against the checksums; DamagedCheckpointError if anything is amiss."""
+        """Read and verify all files; DamagedCheckpointError if one is damaged."""
         about = _read_state(self.folder)
         optimizer = _read_tensors(self.folder, OPTIMIZER, about) if OPTIMIZER in about["files"] else {}
         return Content(_read_tensors(self.folder, MODEL, about), optimizer, about["state"])
 
     def read_model(self) -> dict[str, Tensor]:
-        """The weights alone, checked in the same way."""
+        """Read and verify the weights only."""
         return _read_tensors(self.folder, MODEL, _read_state(self.folder))
 
 
@@ -77,10 +77,10 @@ def save(
     score: float | None,
     name: str | None = None,
 ) -> Checkpoint:
-    """Write a checkpoint into the folder `root`, in place of an older one of that name.
+    """Write a checkpoint to the folder `root`, replacing an older one of the same name.
 
-    `state` is plain JSON; its floats come back exactly. If the disk is full, an OSError says so: older checkpoints
-    are intact, and nothing is left of the new one. Tensors must not share memory.
+    `state` must be plain JSON; floats are restored exactly. Raises OSError if the disk is full: older checkpoints stay
+    intact, and the incomplete one is removed. Tensors must not share memory.
     """
     folder = root / _name_for(step, name)
     about = {"step": step, "score": _score_to_json(score), "state": _plain(state)}
@@ -93,38 +93,38 @@ def save(
             write_json(unfinished / STATE, {**about, "checksum": _digest_of(about)})
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
-        advice = "free some space or choose another folder; older checkpoints are intact"
-        raise OSError(f"{folder}: the checkpoint cannot be saved: {reason}; {advice}") from error
+        advice = "free some space or choose another folder (older checkpoints are intact)"
+        raise OSError(f"{folder}: cannot save the checkpoint: {reason}; {advice}") from error
     return Checkpoint(folder, step, None if score is None else float(score))
 
 
 def _name_for(step: int, name: str | None) -> str:
     if step < 0:
-        raise ValueError(f"step is {step}; it must not be negative")
+        raise ValueError(f"step: must not be negative, got {step}")
     if name is not None and not OTHER_NAME.fullmatch(name):
-        raise ValueError(f"{name!r} cannot name a checkpoint; use letters and digits, and no `step-` before them")
+        raise ValueError(f"name: {name!r} cannot name a checkpoint; use letters and digits, without a prefix `step-`")
     return name or f"step-{step:08d}"
 
 
 def write_tensors(file: Path, tensors: Mapping[str, Tensor], about: dict[str, str] | None = None) -> None:
-    """As safetensors, for whom all files are. OSError if they cannot be written."""
+    """Write a safetensors file with the usual permissions; OSError if that fails."""
     file.touch()
-    usual_mode = file.stat().st_mode  # safetensors would let nobody but the owner read the file
+    usual_mode = file.stat().st_mode  # safetensors makes files readable by the owner only
     try:
         save_file({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}, file, about)
         file.chmod(usual_mode)
-    except SafetensorError as error:  # its word for any failure to write: "Error while ...: I/O error: No space left"
+    except SafetensorError as error:  # any write failure: "Error while ...: I/O error: No space left"
         raise OSError(str(error).rpartition(": ")[2]) from error
 
 
 def _plain(state: Mapping[str, Any]) -> Any:
-    """The state as it will be read again. Refuses what JSON would lose or change."""
+    """The state as it will be read from JSON; ValueError if JSON cannot represent it exactly."""
     if not _all_keys_are_text(state):
-        raise ValueError("the state of a checkpoint has a key that is not text; JSON would make it so")
+        raise ValueError("state: all keys must be strings, as JSON would convert them")
     try:
         return json.loads(json.dumps(dict(state), allow_nan=False))
     except (ValueError, TypeError) as error:
-        raise ValueError(f"the state of a checkpoint must be plain JSON with finite numbers: {error}") from error
+        raise ValueError(f"state: must be plain JSON with finite numbers: {error}") from error
 
 
 def _all_keys_are_text(value: Any) -> bool:
@@ -134,7 +134,7 @@ def _all_keys_are_text(value: Any) -> bool:
 
 
 def _score_to_json(score: float | None) -> float | str | None:
-    """A model that diverged may have a score that JSON has no number for: it is written as text."""
+    """Scores that are not finite (of a model that diverged) are written as text, as JSON has no number for them."""
     if score is None:
         return None
     return float(score) if math.isfinite(score) else str(float(score))
@@ -154,7 +154,7 @@ def open_checkpoint(folder: Path) -> Checkpoint:
 
 
 def _read_state(folder: Path) -> dict[str, Any]:
-    """The content of state.json, checked and with its types as expected, whatever was in the file."""
+    """Read state.json and verify its checksum and types."""
     file = folder / STATE
     try:
         about: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
@@ -168,7 +168,7 @@ def _read_state(folder: Path) -> dict[str, Any]:
         raise DamagedCheckpointError(f"{file}: changed since it was written")
     named = STEP_NAME.fullmatch(folder.name)
     if named and int(named[1]) != about["step"]:
-        raise DamagedCheckpointError(f"{file}: is of step {about['step']}, not of the one its folder is named after")
+        raise DamagedCheckpointError(f"{file}: has step {about['step']}, which does not match the name of its folder")
     return about
 
 
@@ -183,9 +183,9 @@ def _has_expected_types(about: dict[str, Any]) -> bool:
 
 
 def _read_tensors(folder: Path, name: str, about: Mapping[str, Any]) -> dict[str, Tensor]:
-    """Tensors from a file with the size and checksum that state.json gives.
+    """Read tensors from a file and verify its size and checksum against state.json.
 
-    The file is read, not mapped: what was checked is what is used, even if the folder is deleted meanwhile.
+    The file is read, not memory-mapped, so the verified bytes are used even if the folder is deleted meanwhile.
     """
     file, (size, crc) = folder / name, about["files"][name]
     try:
@@ -200,40 +200,40 @@ def _read_tensors(folder: Path, name: str, about: Mapping[str, Any]) -> dict[str
         return load(content)
     except MemoryError:
         raise
-    except Exception as error:  # whatever the parser makes of bytes that were never a checkpoint
-        raise DamagedCheckpointError(f"{file}: does not hold tensors") from error
+    except Exception as error:  # the parser may raise anything for arbitrary bytes
+        raise DamagedCheckpointError(f"{file}: not a valid safetensors file") from error
 
 
 # ------------------------------------------------------------------------------------------------------ choose
 
 
 def checkpoints(root: Path) -> list[Checkpoint]:
-    """Those of the steps of a run, oldest first. Weights are not read; one without an intact state.json is left out."""
+    """The checkpoints of the steps of a run, oldest first, except those with a damaged state.json. Reads no weights."""
     return _opened(_step_folders(root))
 
 
 def latest(root: Path, warn: Callable[[str], object]) -> tuple[Checkpoint, Content] | None:
-    """The newest one that is intact, with its content; None if the run has none. Damaged ones are warned of."""
+    """The newest intact checkpoint with its content; None if there are no checkpoints. Warns of damaged ones."""
     folders = _step_folders(root)
     for folder in reversed(folders):
         try:
             checkpoint = open_checkpoint(folder)
             return checkpoint, checkpoint.read()
         except DamagedCheckpointError as error:
-            warn(f"{error}; this checkpoint is skipped")
+            warn(f"{error}; skipping this checkpoint")
     if folders:
-        raise DamagedCheckpointError(f"{root}: none of its checkpoints is intact; restore one or begin a new run")
+        raise DamagedCheckpointError(f"{root}: all checkpoints are damaged; restore a backup or start a new run")
     return None
 
 
 def best(root: Path) -> Checkpoint | None:
-    """The one with the lowest score, averages included, the earliest of equals; without scores, the newest step."""
+    """The checkpoint with the lowest score, including averages (ties: the earliest); without scores, the newest one."""
     steps, others = checkpoints(root), _opened(_other_folders(root))
     return next(iter(_by_score([*steps, *others])), None) or max(steps or others, key=lambda c: c.step, default=None)
 
 
 def _by_score(found: Iterable[Checkpoint]) -> list[Checkpoint]:
-    """Best first; earliest first among equals; those without a finite score are left out."""
+    """Best first (ties: earliest first), without those that have no finite score."""
     scored = [(c.score, c.step, c) for c in found if c.score is not None and math.isfinite(c.score)]
     return [checkpoint for *_, checkpoint in sorted(scored, key=lambda entry: entry[:2])]
 
@@ -256,7 +256,7 @@ def _opened(folders: Iterable[Path]) -> list[Checkpoint]:
     for folder in folders:
         try:
             found.append(open_checkpoint(folder))
-        except DamagedCheckpointError:  # `latest` warns of it, `read` refuses it
+        except DamagedCheckpointError:  # `latest` warns of it, `read` raises
             continue
     return found
 
@@ -265,14 +265,13 @@ def _opened(folders: Iterable[Path]) -> list[Checkpoint]:
 
 
 def prune(root: Path, keep_last: int, keep_best: int, superseded: Iterable[int] = ()) -> None:
-    """Delete checkpoints of steps but the newest and the best so many, and what killed processes left behind.
+    """Delete all step checkpoints except the `keep_last` newest and the `keep_best` best, and unfinished folders.
 
-    The `superseded` steps go in any case.
-
-    Those with other names stay. So do those whose state.json cannot be read: a person may still want to look at them.
+    The `superseded` steps are deleted in any case. Checkpoints with other names and those whose state.json cannot be
+    read are kept, so that they can be inspected.
     """
     if keep_last < 0 or keep_best < 0:
-        raise ValueError(f"keep_last is {keep_last} and keep_best is {keep_best}; they must not be negative")
+        raise ValueError(f"keep_last, keep_best: must not be negative, got {keep_last} and {keep_best}")
     for folder in _folders(root):
         if folder.name.endswith(UNFINISHED):
             shutil.rmtree(folder, ignore_errors=True)
@@ -287,9 +286,9 @@ def prune(root: Path, keep_last: int, keep_best: int, superseded: Iterable[int] 
 
 
 def average(checkpoints: Sequence[Checkpoint]) -> dict[str, Tensor]:
-    """The mean of the weights, summed in float64, as the data type of the first."""
+    """The mean of the weights, computed in float64 and converted to the data type of the first checkpoint."""
     if not checkpoints:
-        raise ValueError("no checkpoints to average")
+        raise ValueError("checkpoints: at least one is needed for an average")
     first = checkpoints[0].read_model()
     total = {name: tensor.double() for name, tensor in first.items()}
     for checkpoint in checkpoints[1:]:
@@ -307,14 +306,15 @@ def _as_type(mean: Tensor, dtype: torch.dtype) -> Tensor:
 def _refuse_another_shape(first: Mapping[str, Tensor], model: Mapping[str, Tensor], here: Path, there: Path) -> None:
     for name in sorted(first.keys() | model.keys()):
         if name not in model or name not in first:
-            raise ValueError(f"{name} is only in {here if name in model else there}; these models cannot be averaged")
+            where = here if name in model else there
+            raise ValueError(f"{name}: only in {where}; models to average must have the same parameters")
         if model[name].shape != first[name].shape:
             shapes = f"{list(model[name].shape)} in {here}, {list(first[name].shape)} in {there}"
-            raise ValueError(f"{name} is {shapes}; these models cannot be averaged")
+            raise ValueError(f"{name}: {shapes}; models to average must have the same shapes")
 
 
 def fingerprint(checkpoint: Checkpoint) -> str:
-    """A short hash of the file of weights: the same for the same model, whatever else was saved with it."""
+    """A short hash of the weights file; it does not depend on the rest of the checkpoint."""
     file, code = checkpoint.folder / MODEL, blake2b(digest_size=8)
     try:
         with file.open("rb") as content:
@@ -326,12 +326,12 @@ def fingerprint(checkpoint: Checkpoint) -> str:
 
 
 def load_model(chosen: Checkpoint) -> Transformer:
-    """The model of a checkpoint, ready to use."""
+    """The model of a checkpoint, in evaluation mode."""
     return model_of(chosen.read())
 
 
 def model_of(content: Content) -> Transformer:
-    """The model in the content of a checkpoint, ready to use."""
+    """The model in the content of a checkpoint, in evaluation mode."""
     model = Transformer(Shape(**content.state["shape"]))
     model.load_state_dict(content.model)
     return model.eval()

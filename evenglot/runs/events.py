@@ -1,10 +1,10 @@
-"""The events of a run's log as typed records, and the JSON objects that they are on disk.
+"""The events of a run's log as typed records, and their JSON form on disk.
 
 One frozen dataclass for each kind of event; `KINDS` maps the `event` key of a line to its class. The `config` event,
 the first of a log, carries the version of the format (`format`; logs without it are version 1). `parse` reads a JSON
-object and `to_json` makes one. Reading is tolerant of what a later version may add: unknown keys are kept in
-`Event.extra`, and an unknown event becomes an `UnknownEvent`; both are written back unchanged. Unknown keys of nested
-records are dropped.
+object and `to_json` makes one. Additions of later versions are tolerated: unknown keys are kept in `Event.extra`, and
+an unknown event becomes an `UnknownEvent`; both are written back unchanged. Unknown keys of nested records are
+dropped.
 
 Floats that are not finite are null in JSON, so numbers that may overflow are `float | None`.
 """
@@ -23,28 +23,28 @@ FORMAT = 2  # 1: the `config` event has no `format`, and warnings have no `kind`
 Shares = Mapping[str, float]
 Losses = Mapping[str, float]
 Values = Mapping[str, float | None]  # None: not observed, or not finite
-_OMIT_NONE = {"omit_none": True}  # metadata of a field that is left out of the JSON object where it is None
+_OMIT_NONE = {"omit_none": True}  # metadata of a field that is omitted from the JSON object if it is None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Event:
-    """What all events have. Mappings of the others are keyed by direction, unless stated otherwise."""
+    """Fields of all events. Mappings in subclasses are keyed by direction unless stated otherwise."""
 
     step: int  # updates done so far
     time: str = ""  # ISO 8601; the log fills it in
-    extra: Mapping[str, Any] = field(default_factory=dict)  # keys that this version does not know
+    extra: Mapping[str, Any] = field(default_factory=dict)  # unknown keys
 
 
 @dataclass(frozen=True, kw_only=True)
 class UnknownEvent(Event):
-    """An event of a kind that this version does not know; all of its content is in `extra`."""
+    """An event of an unknown kind; its content is in `extra`."""
 
     event: str
 
 
 @dataclass(frozen=True, kw_only=True)
 class DirectionFacts:
-    """What a run knows of a direction before its first update."""
+    """Size and planned sampling of a direction before the first update."""
 
     pairs: int
     target_tokens: int = 0
@@ -64,7 +64,7 @@ class ReferenceCost:
 
 @dataclass(frozen=True, kw_only=True)
 class ConfigEvent(Event):
-    """The run before its first update."""
+    """First event of a log: configuration, versions, data and hardware of the run."""
 
     format: int = FORMAT  # of the log that the event was read from
     config: Mapping[str, Any] = field(default_factory=dict)
@@ -86,7 +86,7 @@ class ConfigEvent(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class ResumeEvent(Event):
-    """A run was resumed from a checkpoint; `changed` lists the configuration keys that differ since it began."""
+    """A run was resumed from a checkpoint; `changed` lists the configuration keys changed since it started."""
 
     processes: int = 1
     threads: int = 1
@@ -148,7 +148,7 @@ class BalanceEvent(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class ValidationEvent(Event):
-    """The model was validated, on the directions that have validation text."""
+    """The model was validated on the directions that have validation text."""
 
     loss: Losses = field(default_factory=dict)
     loss_per_character: Losses = field(default_factory=dict)
@@ -173,7 +173,7 @@ class AverageEvent(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class CheckpointEvent(Event):
-    """A checkpoint was written to `folder`, relative to the run's."""
+    """A checkpoint was written to `folder`, relative to the run folder."""
 
     folder: str = ""
     score: float | None = None
@@ -181,7 +181,7 @@ class CheckpointEvent(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class WarningEvent(Event):
-    """A warning, once in a run for each kind and direction; `message` is for people, `kind` for programs."""
+    """A warning, at most one per run for each kind and direction; programs use `kind`, people read `message`."""
 
     kind: str = "other"
     direction: str | None = field(default=None, metadata=_OMIT_NONE)
@@ -190,7 +190,7 @@ class WarningEvent(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class DoneEvent(Event):
-    """The run is over; `reason` is the setting that ended it, or `stopped`."""
+    """Training ended; `reason` is the setting that ended it, or `stopped`."""
 
     reason: str = ""
     seconds: float | None = None
@@ -201,7 +201,7 @@ class DoneEvent(Event):
 
     @property
     def stopped(self) -> bool:
-        """Was it interrupted, so that it can be resumed?"""
+        """Whether the run was interrupted and can be resumed."""
         return self.reason == "stopped"
 
 
@@ -223,7 +223,7 @@ E = TypeVar("E", bound=Event)
 
 
 def of_kind(events: Iterable[Event], kind: type[E]) -> list[E]:
-    """The events of one kind, in their order."""
+    """The events of one kind, in order."""
     return [event for event in events if isinstance(event, kind)]
 
 
@@ -231,13 +231,13 @@ def of_kind(events: Iterable[Event], kind: type[E]) -> list[E]:
 
 
 def to_json(event: Event) -> dict[str, Any]:
-    """The JSON object of an event, as `log.jsonl` has it."""
+    """The JSON object of an event, as in `log.jsonl`."""
     name = event.event if isinstance(event, UnknownEvent) else _NAMES[type(event)]
     return {"event": name, **_object(event), **event.extra}
 
 
 def _object(record: Any) -> dict[str, Any]:
-    """The fields of a record in their order; nested records become objects as well."""
+    """The fields of a record in order; nested records become objects too."""
     found = {}
     for each in fields(record):
         value = getattr(record, each.name)
@@ -257,7 +257,7 @@ def _value(value: Any) -> Any:
 
 
 def parse(content: object, version: int = FORMAT) -> Event:
-    """The event of a JSON object from a log of this version; ValueError if it has the wrong shape."""
+    """Parse a JSON object from a log of this format version; ValueError if it has the wrong shape."""
     if not isinstance(content, dict):
         raise ValueError(f"expected a JSON object, got {type(content).__name__}")
     name = content.get("event")
@@ -272,10 +272,10 @@ def parse(content: object, version: int = FORMAT) -> Event:
 
 
 def migrate(name: str, content: dict[str, Any]) -> dict[str, Any]:
-    """An event of an older log in today's format.
+    """Convert an event of an older log to the current format.
 
-    A run that an older version began and this one resumed has lines of both formats, so each step must leave lines of
-    today's format alone.
+    A run started by an older version and resumed by this one has lines of both formats, so a migration must not change
+    lines of the current format.
     """
     if name == "config" and "format" not in content:
         return {**content, "format": 1}
@@ -285,7 +285,7 @@ def migrate(name: str, content: dict[str, Any]) -> dict[str, Any]:
 
 
 def _kind_from_message(message: object) -> dict[str, str]:
-    """Version 1 had warnings as sentences only. Two of them name a direction; the patterns are frozen history."""
+    """Warnings of version 1 have only a message. Two kinds name a direction; the patterns match the old messages."""
     for kind, pattern in (
         ("passes", r"(\S+): its [\d,]+ pairs will have been shown \d+ times"),
         ("overfitting", r"(\S+): validation loss \S+ has risen from"),
@@ -297,12 +297,12 @@ def _kind_from_message(message: object) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class _Shape:
-    """Which JSON values a field may have."""
+    """The JSON values that a field may have."""
 
     types: frozenset[type]
-    items: frozenset[type] | None = None  # types inside an array or object; None: anything
-    record: type | None = None  # the field is such a record
-    item_record: type | None = None  # the field is an object of such records
+    items: frozenset[type] | None = None  # types inside an array or object; None: any
+    record: type | None = None  # class, if the field is a nested record
+    item_record: type | None = None  # class, if the field is an object of records
     required: bool = False
 
     def read(self, key: str, value: Any) -> Any:
@@ -329,7 +329,7 @@ def _names(types: Iterable[type]) -> str:
 
 
 def _read(kind: type[E], content: Mapping[str, Any]) -> E:
-    shapes = _shapes(kind)  # type: ignore[arg-type]  # mypy takes a TypeVar's class for unhashable
+    shapes = _shapes(kind)  # type: ignore[arg-type]  # mypy considers a class given by a TypeVar unhashable
     known: dict[str, Any] = {}
     extra: dict[str, Any] = {}
     for key, value in content.items():
@@ -358,7 +358,7 @@ def _require(shapes: Mapping[str, _Shape], known: Mapping[str, Any], inside: str
 
 @cache
 def _shapes(kind: type) -> dict[str, _Shape]:
-    """The fields that a JSON object may have, from the annotations of a record."""
+    """The fields of a JSON object, from the annotations of a record."""
     hints = get_type_hints(kind)
     found = {}
     for each in fields(kind):
@@ -391,7 +391,7 @@ def _shape(hint: Any, is_required: bool) -> _Shape:
 
 
 def _scalars(hint: Any) -> frozenset[type]:
-    """The JSON types of a number, text, truth value or null: an integer is a float as well, but a bool is no number."""
+    """The JSON types of a number, string, bool or null. An int is a valid float; a bool is not a number."""
     parts = get_args(hint) or (hint,)
     types = {float: (float, int), None: (NoneType,)}
     return frozenset(each for part in parts for each in types.get(part, (part,)))

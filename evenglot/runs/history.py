@@ -1,4 +1,4 @@
-"""A run over time, put together from its log: what pictures and pages are drawn from."""
+"""Time series of a run, extracted from its event log for figures and reports."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from evenglot.runs.standings import Standings, aimed_at, reweights, strategy_of
 
 
 class LogNotStartedError(ValueError):
-    """The log does not have its first event yet."""
+    """The log has no `config` event yet."""
 
 
 @dataclass(frozen=True)
 class Series:
-    """Numbers of every direction after so many updates; None where one is not known."""
+    """Values per direction after `steps` updates; None where unknown."""
 
     steps: tuple[int, ...]
     values: dict[str, tuple[float | None, ...]]
@@ -38,50 +38,50 @@ class Series:
 
     @staticmethod
     def of(points: Iterable[tuple[int, Values]], names: Sequence[str]) -> Series:
-        """From (updates, numbers by direction), in their order; of several after the same update, the last counts."""
+        """From (updates, values per direction) in order; of several points at the same update, the last is used."""
         by_step = dict(points)
         return Series(tuple(by_step), {name: tuple(values.get(name) for values in by_step.values()) for name in names})
 
 
 @dataclass(frozen=True)
 class History:
-    """Everything in it is keyed by direction, the largest corpus first."""
+    """The history of a run. Mappings are keyed by direction, largest corpus first."""
 
     pairs: dict[str, int]
     p: dict[str, float]
-    mixture: Series  # q: what the strategy aims at, from the first update on
-    running_losses: Series  # what a strategy went by at the end of each interval
-    baseline: dict[str, float]  # empty: it went by none
+    mixture: Series  # the strategy's q, from the first update on
+    running_losses: Series  # losses used by the strategy at the end of each interval
+    baseline: dict[str, float]  # empty: none used
     train_losses: Series
     valid_losses: Series
     valid_losses_per_character: Series
-    chrf: Series  # of greedy validation translations, if there were any
-    passes: dict[str, float]  # over each corpus so far
-    interval_starts: tuple[int, ...]  # updates before each interval
+    chrf: Series  # of greedy translations of validation text; may be empty
+    passes: dict[str, float]  # passes over each corpus so far
+    interval_starts: tuple[int, ...]  # number of updates before each interval
     warnings: tuple[WarningEvent, ...]
     about: ConfigEvent
-    done: DoneEvent | None  # None: it is still running, or was killed
-    unit: str = "updates"  # what a step is
+    done: DoneEvent | None  # None: the run is still in progress or was killed
+    unit: str = "updates"  # unit of `Series.steps`
 
     @property
     def names(self) -> list[str]:
-        """The directions."""
+        """Directions, largest corpus first."""
         return list(self.pairs)
 
     @property
     def follows_losses(self) -> bool:
-        """Does the strategy go by running losses? Of others, the log has the means of intervals."""
+        """Whether the strategy uses running losses. If not, `running_losses` has the means of each interval."""
         description = strategy_of(self.about)
         return description is not None and description.needs.losses is not None
 
     @property
     def reweights(self) -> bool:
-        """Is the mixture what losses are weighed by? Then the data were shown as they are."""
+        """Whether q weights the losses. Then sampling is proportional."""
         return reweights(self.about)
 
 
 def history(events: Sequence[Event], unit: str = "updates") -> History:
-    """The history of a run; LogNotStartedError if there is none yet."""
+    """The history of a run; LogNotStartedError if there is no `config` event yet."""
     configs, done = of_kind(events, ConfigEvent), of_kind(events, DoneEvent)
     if not configs:
         raise LogNotStartedError("the log has no `config` event yet; wait until training has started")
@@ -116,7 +116,7 @@ def history(events: Sequence[Event], unit: str = "updates") -> History:
 
 
 def _mixtures(events: Sequence[Event]) -> Iterable[tuple[int, Shares]]:
-    """Each interval starts with a mixture; some strategies change q within one, in `step` and `probe` events."""
+    """q at the start of each interval and, for strategies that change it within one, in `step` and `probe` events."""
     for event in events:
         if isinstance(event, IntervalEvent | StepEvent | ProbeEvent) and (shares := aimed_at(event)):
             yield event.step, shares

@@ -19,17 +19,17 @@ TAIL = 1 << 17  # bytes at the end of a log that usually hold several lines
 
 
 class Reader(Protocol):
-    """Something that wants to hear of every event."""
+    """Receives every event of a log."""
 
     def read(self, event: Event) -> None:
-        """Take in one event."""
+        """Process one event."""
 
     def close(self) -> None:
-        """The run is over."""
+        """Release resources at the end of the run."""
 
 
 class Log:
-    """Writes events to a file and hands each to its readers. Without a path (other ranks) nothing is written."""
+    """Writes events to a file and passes each to its readers. Without a path (ranks other than 0) it writes no file."""
 
     def __init__(self, path: Path | None, readers: Sequence[Reader] = ()) -> None:
         self.readers = list(readers)
@@ -40,17 +40,17 @@ class Log:
             self._cut(self.size)
 
     def write(self, event: E) -> E:
-        """Append an event with the time of now, and return it as a reader of the file gets it.
+        """Append an event with the current time, and return it as `read_log` will read it.
 
         Numbers that are not finite become null, as JSON cannot represent them.
         """
         now = datetime.now(UTC).isoformat(timespec="seconds")
         line = _plain(to_json(replace(event, time=now)))
         written = parse(line)
-        assert isinstance(written, type(event))  # of the kind it was made as
+        assert isinstance(written, type(event))  # parsing keeps the kind
         if self._file is not None:
             self._file.write(json.dumps(line, ensure_ascii=False, allow_nan=False).encode() + b"\n")
-            self._file.flush()  # whoever watches the file sees it at once, and a kill loses nothing
+            self._file.flush()  # visible to other processes at once, and safe if this one is killed
         for reader in list(self.readers):
             self._hand(reader, written)
         return written
@@ -58,34 +58,34 @@ class Log:
     def _hand(self, reader: Reader, event: Event) -> None:
         try:
             reader.read(event)
-        except Exception as error:  # a full disk or a lost connection over there must not stop training
+        except Exception as error:  # a full disk or lost connection of a tracker must not stop training
             self.readers.remove(reader)
             _complain(reader, error)
 
     @property
     def size(self) -> int:
-        """Bytes so far. A checkpoint remembers it, so that a resumed run knows where to go on."""
+        """Size of the log in bytes; stored in checkpoints, so that a resumed run can `rewind` to it."""
         return 0 if self._file is None else os.fstat(self._file.fileno()).st_size
 
     def rewind(self, size: int) -> None:
-        """Forget what was logged after a checkpoint: those steps will be done again. A shorter file stays as it is."""
+        """Truncate the log to the size stored in a checkpoint: later steps will be done again. Never extends it."""
         self._cut(min(size, self.size))
 
     def _cut(self, size: int) -> None:
-        """Keep the whole lines among the first bytes: a line that was cut short would spoil the next one."""
+        """Keep the complete lines within the first `size` bytes; an incomplete line would corrupt the next one."""
         if self._file is None:
             return
         self._file.seek(0)
         kept = self._file.read(size)
-        self._file.truncate(kept.rfind(b"\n") + 1)  # opened to append: the next write goes to the new end
+        self._file.truncate(kept.rfind(b"\n") + 1)  # in append mode the next write goes to the new end
 
     def sync(self) -> None:
-        """Wait until all of it is on the disk; done before a checkpoint that remembers the size is written."""
+        """Flush the log to disk; called before its size is stored in a checkpoint."""
         if self._file is not None:
             os.fsync(self._file.fileno())
 
     def close(self) -> None:
-        """Close the file and the readers; closing twice does no harm."""
+        """Close the file and the readers; may be called twice."""
         if self._file is not None:
             self._file.close()
             self._file = None
@@ -98,14 +98,14 @@ class Log:
 
 
 def _complain(reader: Reader, error: Exception) -> None:
-    with suppress(OSError, ValueError):  # standard error may be what has gone away
+    with suppress(OSError, ValueError):  # standard error may be closed
         reason = f"{type(error).__name__}: {error}"
-        print(f"warning: {type(reader).__name__} failed and is left out from here on ({reason})", file=sys.stderr)
+        print(f"warning: {type(reader).__name__} failed and is disabled from now on ({reason})", file=sys.stderr)
 
 
 def _plain(value: Any) -> Any:
-    """The value in JSON's terms."""
-    if hasattr(value, "tolist"):  # NumPy's and torch's numbers and arrays
+    """Convert to plain JSON values."""
+    if hasattr(value, "tolist"):  # NumPy and torch scalars and arrays
         value = value.tolist()
     if isinstance(value, Mapping):
         return {str(key): _plain(item) for key, item in value.items()}
@@ -117,7 +117,7 @@ def _plain(value: Any) -> Any:
 
 
 def read_log(path: Path) -> list[Event]:
-    """All events of a run. A last line that is still being written, or was cut short by a crash, is left out.
+    """All events of a run, without an incomplete last line (still being written, or truncated by a crash).
 
     ValueError with file and line if a line is not an event. Logs of older versions are migrated.
     """
@@ -127,7 +127,7 @@ def read_log(path: Path) -> list[Event]:
         try:
             event = parse(content, version)
         except ValueError as error:
-            raise ValueError(f"{path}:{number}: not an event of a log: {error}") from None
+            raise ValueError(f"{path}:{number}: not a valid event: {error}") from None
         if isinstance(event, ConfigEvent):
             version = event.format
         events.append(event)
@@ -135,7 +135,7 @@ def read_log(path: Path) -> list[Event]:
 
 
 def _objects(path: Path) -> Iterator[tuple[int, Any]]:
-    """The JSON values of a log with the numbers of their lines."""
+    """The JSON values of a log with their line numbers."""
     lines = path.read_bytes().split(b"\n")
     for number, line in enumerate(lines, start=1):
         if not line.strip():
@@ -150,7 +150,7 @@ def _objects(path: Path) -> Iterator[tuple[int, Any]]:
 
 
 def last_step(path: Path) -> int:
-    """Updates done by the last complete line of a log; 0 if there is none. Reads the end of the file only."""
+    """The `step` of the last complete line of a log; 0 if there is none. Reads only the end of the file."""
     if not path.exists():
         return 0
     with path.open("rb") as log:
@@ -160,7 +160,7 @@ def last_step(path: Path) -> int:
             log.seek(start)
             *lines, _unfinished = log.read(size - start).split(b"\n")
             for line in reversed(lines):
-                with suppress(ValueError):  # the first line may be cut at its beginning: then it is not JSON
+                with suppress(ValueError):  # the first line may be incomplete, and then it is not JSON
                     return parse(json.loads(line)).step
             if not start:
                 return 0
@@ -168,7 +168,7 @@ def last_step(path: Path) -> int:
 
 
 def copy_log(source: Path, target: Path, change: Callable[[Any], Any]) -> None:
-    """Copy a log and change each JSON object; the format and unknown keys stay as they are."""
+    """Copy a log, applying `change` to each JSON object; the format and unknown keys are preserved."""
     with target.open("w", encoding="utf-8") as out:
         for _, content in _objects(source):
             out.write(json.dumps(change(content), ensure_ascii=False) + "\n")

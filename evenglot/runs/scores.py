@@ -1,4 +1,4 @@
-"""Scores and translations in the folder of a run: where they are, and what is in them."""
+"""Scores and translations in the run folder: paths and reading."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from evenglot.runs.run import Run, RunError
 
 
 def scored_with(run: Run, split: str) -> dict[str, Any] | None:
-    """How the scores of a run were made (beam, checkpoint, ...); None if there are none, or they are damaged."""
+    """The scoring settings (beam, checkpoint, ...) of a run; None if there are no scores or they are damaged."""
     try:
         content = json.loads(scores_file(run, split).read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -21,41 +21,41 @@ def scored_with(run: Run, split: str) -> dict[str, Any] | None:
 
 
 def scores_file(run: Run, split: str) -> Path:
-    """scores.json is for the test set; other splits have names of their own."""
+    """scores.json for the test set, scores-SPLIT.json for other splits."""
     return run.folder / ("scores.json" if split == "test" else f"scores-{split}.json")
 
 
 def statistics_file(run: Run, split: str) -> Path:
-    """Beside the scores."""
+    """Sentence-level statistics: statistics.npz for the test set, statistics-SPLIT.npz for other splits."""
     return run.folder / ("statistics.npz" if split == "test" else f"statistics-{split}.npz")
 
 
 def read_translations(run: Run, split: str, name: str) -> list[str]:
-    """The translations of one direction that `evenglot score` has written."""
+    """The translations of one direction written by `evenglot score`."""
     return read_lines(translations_file(run, split, name))
 
 
 def translations_file(run: Run, split: str, name: str) -> Path:
-    """Where they are."""
+    """The file of the translations of one direction in the run folder."""
     return translation_file(run.folder / "hypotheses" / split, parse(name))
 
 
 def translation_file(folder: Path, direction: Direction) -> Path:
-    """The translations of one direction in a folder: por-en.en."""
+    """The file of the translations of one direction in a folder: por-en.en."""
     return folder / f"{direction.name}.{direction.tgt}"
 
 
 def read_lines(file: Path) -> list[str]:
-    """Lines end with a line feed and with nothing else."""
+    """Lines of a UTF-8 file, split at line feeds only."""
     try:
         lines = file.read_bytes().decode("utf-8").split("\n")
     except (OSError, UnicodeDecodeError) as error:
-        raise RunError(f"{file}: cannot be read as translations: {error}") from error
+        raise RunError(f"{file}: cannot read translations: {error}; run `evenglot score` again") from error
     return lines[:-1] if lines[-1] == "" else lines
 
 
 def read_scores(run: Run) -> dict[str, Any] | None:
-    """scores.json, or that of another split; None if the run was not scored."""
+    """The content of scores.json, or of another split's file; None if the run was not scored."""
     for file in (run.folder / "scores.json", *sorted(run.folder.glob("scores-*.json"))):
         if file.exists():
             try:

@@ -1,4 +1,4 @@
-"""Where every direction of a run stands, put together from its events."""
+"""The current state of every direction of a run, from its events."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from evenglot.runs.events import (
 
 
 def best_validation(events: Sequence[Event]) -> ValidationEvent | AverageEvent | None:
-    """The validation of the best model, which may be the average; the last one if none is marked as the best.
+    """The validation of the best model, which may be the average; the last validation if none is marked as best.
 
     None if there was no validation.
     """
@@ -39,54 +39,54 @@ def best_validation(events: Sequence[Event]) -> ValidationEvent | AverageEvent |
 
 
 def aimed_at(event: IntervalEvent | BalanceEvent | StepEvent | ProbeEvent) -> Shares | None:
-    """The strategy's q in an event; where it weights losses, the sampled mixture is another."""
+    """The strategy's q in an event. It differs from the sampled mixture if the strategy weights losses."""
     return event.target or (event.mixture if isinstance(event, IntervalEvent | BalanceEvent) else None)
 
 
 def strategy_of(event: ConfigEvent) -> Description | None:
-    """The description of the run's strategy; None if this version does not know the strategy."""
+    """The description of the run's strategy; None if the strategy is unknown."""
     settings = event.config.get("balance", {})
     return describe_settings({**settings, "strategy": event.strategy or settings.get("strategy")})
 
 
 def reweights(event: ConfigEvent) -> bool:
-    """Does q weight the losses of this run instead of deciding what is sampled?"""
+    """Whether q weights the losses of this run instead of being sampled."""
     description = strategy_of(event)
     return description is not None and description.needs.loss_weights
 
 
 @dataclass
 class Standing:
-    """Where one direction stands."""
+    """The current state of one direction."""
 
     pairs: int = 0
-    p: float | None = None  # its share of the data
+    p: float | None = None  # share of the data
     first_q: float | None = None
-    q: float | None = None  # its share of what is shown now, or of the loss
-    drawn: float = 0.0  # pairs that were shown in finished intervals
-    drawing: int = 0  # pairs in the running interval
+    q: float | None = None  # current share of the samples, or of the loss
+    drawn: float = 0.0  # pairs sampled in earlier intervals
+    drawing: int = 0  # pairs in the current interval
     train_loss: float | None = None
     valid_loss: float | None = None
     valid_loss_before: float | None = None
 
     @property
     def q_over_p(self) -> float:
-        """How much more it gets than its size asks for; 1 if not known."""
+        """Ratio of q to p; 1 if unknown."""
         return self.q / self.p if self.q and self.p else 1.0
 
 
 @dataclass
 class Standings:
-    """Where every direction stands, put together from the events of a run in their order."""
+    """The current state of every direction, from the events of a run in order."""
 
     directions: dict[str, Standing] = field(default_factory=dict)
     interval_start: int = 0
     interval_updates: int = 0
     step: int = 0
-    reweights: bool = False  # q is a share of the loss; what is shown is as the data are
+    reweights: bool = False  # q is a share of the loss, and sampling is proportional
 
     def take(self, events: Iterable[Event]) -> None:
-        """Follow these events."""
+        """Process these events."""
         for event in events:
             self.step = max(self.step, event.step)
             match event:
@@ -105,7 +105,7 @@ class Standings:
         return self.directions.setdefault(name, Standing())
 
     def passes(self, name: str) -> float | None:
-        """How often its corpus was read so far, the running interval by the part of it that is done."""
+        """Passes over the corpus so far, with the completed part of the current interval."""
         direction = self[name]
         return (direction.drawn + direction.drawing * self._part_done()) / direction.pairs if direction.pairs else None
 
@@ -119,7 +119,7 @@ class Standings:
             self._mixture({name: facts.q})
 
     def _interval(self, event: IntervalEvent) -> None:
-        part = self._part_done()  # of the interval before; a strategy may ask for a new one early
+        part = self._part_done()  # of the previous interval, which a strategy may end early
         for direction in self.directions.values():
             direction.drawn, direction.drawing = direction.drawn + direction.drawing * part, 0
         self.interval_start, self.interval_updates = event.step, event.updates
@@ -132,7 +132,7 @@ class Standings:
         self._mixture(aimed_at(event))
 
     def _balance(self, event: BalanceEvent) -> None:
-        """At the end of an interval the new mixture is a plan; the next interval, if any, says what is shown."""
+        """Take the mixture only within an interval: at its end, the next `interval` event has the sampled one."""
         if event.step < self.interval_start + self.interval_updates:
             self._mixture(aimed_at(event))
 
@@ -144,7 +144,7 @@ class Standings:
 
     def _losses(self, losses: Values) -> None:
         for name, loss in losses.items():
-            if loss is not None:  # None: not sampled since the last time
+            if loss is not None:  # None: not sampled since the last event
                 self[name].train_loss = loss
 
     def _validation(self, event: ValidationEvent) -> None:

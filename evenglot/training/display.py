@@ -1,4 +1,4 @@
-"""What a person sees while a model trains: a live picture on a terminal, plain lines elsewhere."""
+"""Progress of a run on standard error: a live view on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -31,20 +31,20 @@ from evenglot.runs.standings import Standings, aimed_at
 from evenglot.tables import table
 from evenglot.wording import duration, number, percent
 
-SECONDS_BETWEEN_PICTURES = 1.0  # one takes about 10 ms, which training has to wait
+SECONDS_BETWEEN_PICTURES = 1.0  # drawing takes about 10 ms, and training waits for it
 MOST_ROWS = 12
-OTHER_LINES = 7  # of the picture: bar, numbers, empty line, heading, rule, "and N more", and the cursor's
+OTHER_LINES = 7  # of the live view: bar, numbers, empty line, heading, rule, "and N more", and the line of the cursor
 REASONS = {
     "updates": "all updates done",
     "intervals": "all intervals done",
-    "patience": "validation did not get better any more",
-    "stopped": "stopped; go on with --resume",
+    "patience": "no improvement in validation",
+    "stopped": "stopped; resume with --resume",
 }
-SHORT_LIST = 6  # directions named in one line about the mixture
+SHORT_LIST = 6  # directions in a line about the mixture, if there are too many for all of them
 
 
 class Display:
-    """Follows a run on standard error. It reads the log, and is told of every update in between."""
+    """Displays a run on standard error. A reader of the event log; `update` is called after every update as well."""
 
     def __init__(self, console: Console | None = None, clock: Callable[[], float] = monotonic) -> None:
         self.console = console or Console(stderr=True)
@@ -60,12 +60,12 @@ class Display:
         self._closed = False
 
     def recall(self, events: Iterable[Event]) -> None:
-        """Take in what happened before a resumed run was stopped, without a word about it."""
+        """Process the events before a resume without printing them."""
         for event in events:
             self._remember(event)
 
     def read(self, event: Event) -> None:
-        """Show one event of the log."""
+        """Display an event of the log."""
         before = {name: direction.q for name, direction in self._standings.directions.items()}
         self._remember(event)
         match event:
@@ -78,55 +78,55 @@ class Display:
                 self._wipe()
         for line in self._lines(event, before):
             self.note(line)
-        self._redraw(now=not isinstance(event, StepEvent))  # those may come with every update
+        self._redraw(now=not isinstance(event, StepEvent))  # step events may come with every update
 
     def update(self, step: int, total: int, **numbers: float | None) -> None:
-        """Move the bar; called after every update, so it does next to nothing most of the time."""
+        """Move the progress bar. Called after every update; draws at most once per SECONDS_BETWEEN_PICTURES."""
         if self._start_step is None:
             self._start(step - 1)
         self._take_numbers(step, total, numbers)
         self._redraw()
 
     def note(self, text: str) -> None:
-        """Say something that stays, above the bar."""
-        with self._if_anybody_listens():
+        """Print a line above the progress bar."""
+        with self._tolerate_closed_terminal():
             self.console.print(text, highlight=False, soft_wrap=True, markup=False)
 
     def show(self, picture: RenderableType) -> None:
-        """Print a table that stays."""
-        with self._if_anybody_listens():
+        """Print a table above the progress bar."""
+        with self._tolerate_closed_terminal():
             self.console.print(picture)
 
     def close(self) -> None:
-        """Leave the terminal as it was found."""
+        """Stop the live view and restore the terminal."""
         live, self._live, self._closed = self._live, None, True
         if live is not None:
-            with self._if_anybody_listens():
+            with self._tolerate_closed_terminal():
                 live.update(self._picture())
                 live.stop()
 
     def _wipe(self) -> None:
-        """Take the picture away: what comes now says it better."""
+        """Remove the live view; the final lines replace it."""
         if self._live is not None:
             self._live.transient = True
         self.close()
 
     @contextmanager
-    def _if_anybody_listens(self) -> Iterator[None]:
-        """A terminal that is closed, or a pipe that breaks (rich then leaves the program), must not stop training."""
+    def _tolerate_closed_terminal(self) -> Iterator[None]:
+        """Ignore a closed terminal or a broken pipe (where rich raises SystemExit): training must continue."""
         try:
             yield
         except (OSError, SystemExit):
             self._closed = self.console.quiet = True
             if self.console.file in (sys.stderr, sys.__stderr__):
-                # What is still buffered for it would make Python fail at exit, after a run that went well.
+                # Otherwise Python fails at exit when it flushes the buffer, after a successful run.
                 os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
 
     @property
     def _is_live(self) -> bool:
         return self.console.is_terminal and not self.console.is_dumb_terminal
 
-    # What is known
+    # State
 
     def _remember(self, event: Event) -> None:
         self._standings.take([event])
@@ -146,16 +146,16 @@ class Display:
                 self._numbers[name] = numbers[name]
 
     def _seconds_left(self) -> float | None:
-        """At the mean speed since the start, which counts validations and checkpoints as well."""
+        """Estimate from the mean speed since the start, including validations and checkpoints."""
         done = self._step - (self._start_step or 0)
         if done <= 0 or not self._total:
             return None
         return max(0, self._total - self._step) * (self._clock() - self._start_time) / done
 
-    # Lines that stay
+    # Permanent lines
 
     def _lines(self, event: Event, before: Mapping[str, float | None]) -> list[str]:
-        """What there is to say about an event, in words."""
+        """The lines to print for an event."""
         match event:
             case ResumeEvent():
                 return [f"resumed after update {event.step:,}"]
@@ -174,10 +174,10 @@ class Display:
     def _step_line(self) -> str:
         total = f"/{self._total:,}  {100 * self._step / self._total:.0f} %" if self._total else ""
         left = self._seconds_left()
-        parts = [f"update {self._step:,}{total}", *self._spoken_numbers()]
+        parts = [f"update {self._step:,}{total}", *self._formatted_numbers()]
         return "  ".join([*parts, f"{duration(left)} left"] if left is not None else parts)
 
-    def _spoken_numbers(self) -> list[str]:
+    def _formatted_numbers(self) -> list[str]:
         loss, rate, speed = (self._numbers.get(name) for name in ("loss", "learning_rate", "tokens_per_second"))
         parts = [f"loss {number(loss)}"]
         if rate is not None:
@@ -197,26 +197,26 @@ class Display:
             lines.append(f"best  update {best:,}  score {number(event.best_score, 3)}{where}")
         return lines
 
-    # The live picture
+    # Live view
 
     def _redraw(self, now: bool = False) -> None:
-        """Draw from here, not from a thread: then nothing changes while it is drawn."""
+        """Redraw the live view if due; not in a thread, as the state must not change meanwhile."""
         if not self._is_live or self._closed or not self._step:
             return
         if not now and self._clock() - self._last_picture < SECONDS_BETWEEN_PICTURES:
             return
         self._last_picture = self._clock()
-        with self._if_anybody_listens():
+        with self._tolerate_closed_terminal():
             if self._live is None:
                 self._live = self._open()
             self._live.update(self._picture(), refresh=True)
 
     def _open(self) -> Live:
-        # Standard output may be a file or a pipe, or closed: then it is left alone.
+        # Do not redirect standard output if it is a file, a pipe or closed.
         on_screen = sys.stdout is not None and sys.stdout.isatty()
         live = Live(console=self.console, auto_refresh=False, redirect_stdout=on_screen)
         live.start()
-        self.console.show_cursor(True)  # a process that is killed must not leave the terminal without one
+        self.console.show_cursor(True)  # a killed process must not leave the cursor hidden
         return live
 
     def _picture(self) -> RenderableType:
@@ -235,7 +235,7 @@ class Display:
 
     def _figures(self) -> Text:
         left = self._seconds_left()
-        parts = [*self._spoken_numbers(), f"{duration(self._clock() - self._start_time)} so far"]
+        parts = [*self._formatted_numbers(), f"{duration(self._clock() - self._start_time)} elapsed"]
         text = "  ".join([*parts, f"{duration(left)} left"] if left is not None else parts)
         return Text(text, no_wrap=True, overflow="ellipsis")
 
@@ -244,7 +244,7 @@ class Display:
         if not directions or most < 1:
             return []
         shown = worth_showing(self._standings, most)
-        columns = ("data %", "weight %" if self._standings.reweights else "shown %", *COLUMNS)
+        columns = ("data %", "weight %" if self._standings.reweights else "sampled %", *COLUMNS)
         result = table("", {name: self._cells(name) for name in shown}, columns)
         result.show_edge = False
         more = len(directions) - len(shown)
@@ -266,7 +266,7 @@ COLUMNS = ("passes", "train loss", "valid loss", "change")
 
 
 def worth_showing(standings: Standings, most: int) -> list[str]:
-    """All directions, largest first; if they are too many, those shown most unlike their size and the worst losses."""
+    """All directions, largest first; if too many, those with extreme q / p and those with the highest losses."""
     directions = standings.directions
     largest_first = sorted(directions, key=lambda name: -directions[name].pairs)
     if len(largest_first) <= most:
@@ -287,18 +287,18 @@ def worth_showing(standings: Standings, most: int) -> list[str]:
 
 
 def change(before: float | None, now: float | None) -> str:
-    """How a loss moved since the last time, with its sign."""
+    """The signed change of a loss since the previous validation."""
     return "" if before is None or now is None else f"{now - before:+.3f}"
 
 
 def short_exponent(value: float) -> str:
-    """Scientific notation as people write it: 3.0e-4."""
+    """Scientific notation with a short exponent: 3.0e-4."""
     digits, exponent = f"{value:.1e}".split("e")
     return f"{digits}e{int(exponent)}"
 
 
 def validation_line(event: ValidationEvent) -> str:
-    """The numbers of a validation in one line."""
+    """The results of a validation in one line."""
     best = " (best)" if event.best else ""
     means = {"valid": event.pooled, "macro": event.macro, "worst": event.worst}
     parts = {label: number(value, 3) for label, value in means.items() if value is not None}
@@ -311,7 +311,7 @@ def validation_line(event: ValidationEvent) -> str:
 
 
 def _whose(event: ValidationEvent, value: float | None) -> str | None:
-    """The direction that this number belongs to."""
+    """The direction with this value."""
     for measured in (event.loss, event.loss_per_character, event.chrf or {}):
         for name, number_of_it in measured.items():
             if number_of_it is not None and number_of_it == value:
@@ -320,7 +320,7 @@ def _whose(event: ValidationEvent, value: float | None) -> str | None:
 
 
 def balance_line(event: BalanceEvent, before: Mapping[str, float | None]) -> str:
-    """The new mixture in percent; of many directions those whose share changed most."""
+    """The new mixture in percent; if there are many directions, those whose share changed most."""
     mixture = aimed_at(event) or {}
 
     def moved(name: str) -> float:

@@ -1,4 +1,4 @@
-"""The only training loop: draw an interval, do its updates, validate, balance, save; and again."""
+"""The training loop. For each interval: draw samples, do the updates, validate, update the mixture, save."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from evenglot.training.validation import Validator
 
 
 class Training:
-    """A run in memory. `run` trains from the current position until it is complete or is asked to stop."""
+    """The state of a run in memory. `run` trains until the run is complete or is asked to stop."""
 
     def __init__(self, config: Config, run: Run, store: Store, balancer: Balancer, processes: Processes) -> None:
         self.config, self.settings = config, config.train
@@ -48,7 +48,7 @@ class Training:
         self.checkpointer = Checkpointer(run, self.settings, processes, self.record.checkpoint, self.record.say)
 
     def run(self, resume: bool = False) -> str:
-        """Train to the end. Returns the reason why it ended."""
+        """Train to the end. Returns the reason why training ended."""
         with stop_requests() as request, memory_errors_explained(self.config, lambda: self.at.step):
             self._begin(resume)
             reason = None
@@ -60,7 +60,7 @@ class Training:
     def _train_interval(self, loader: Loader, request: StopRequest) -> str | None:
         """Train the rest of an interval. Returns the reason if training ends here."""
         if 0 < self.at.update < len(loader):
-            self._between_updates()  # a resumed run was stopped before it did this
+            self._between_updates()  # a run that was stopped has not done this yet
         for update, batches in loader.iterate(self.at.update):
             if (reason := self._over()) is not None:
                 return reason
@@ -75,10 +75,10 @@ class Training:
     # ------------------------------------------------------------------------------------------ parts of the loop
 
     def _begin(self, resume: bool) -> None:
-        """Resume from a checkpoint, if asked to and there is one; else announce the run."""
+        """Resume from a checkpoint, if requested and there is one; else start the run."""
         resumed = resume and self._restore()
         if not resumed:
-            self.record.log.rewind(0)  # of a run that was killed before its first checkpoint
+            self.record.log.rewind(0)  # remove the events of a run that was killed before its first checkpoint
         self.record.begin(self.at.step)
         if resumed:
             self.record.resume(self.at.step)
@@ -87,7 +87,7 @@ class Training:
         if resumed:
             return
         if resume:
-            self.record.say(f"There is no checkpoint in {self.home.folder} yet: this is the beginning.")
+            self.record.say(f"{self.home.folder}: no checkpoint to resume from; starting from the beginning.")
         loader = self._draw_interval()
         updates = self._total_updates(loader)
         self.record.start(
@@ -97,10 +97,10 @@ class Training:
             parameters=sum(parameter.numel() for parameter in self.model.parameters()),
             each=self._seconds_of_an_update(loader),
         )
-        self.record.doubts(self.balancer, loader, updates)
+        self.record.warnings(self.balancer, loader, updates)
 
     def _draw_interval(self) -> Loader:
-        """Draw the running interval; a resumed run draws the same again."""
+        """Draw the samples of the current interval; a resumed run draws the same ones."""
         at, batches = self.at, self.config.batches
         if at.shares is None:
             at.shares = self.groups.shares(self.balancer.mixture.sample, self.store.sizes)
@@ -126,7 +126,7 @@ class Training:
         )
 
     def _pairs_of(self, tokens: int, shares: dict[str, float]) -> int:
-        """How many pairs of this mixture have so many target tokens."""
+        """The number of pairs of this mixture that have `tokens` target tokens on average."""
         sizes, totals = self.store.sizes, self.store.target_tokens
         return max(1, round(tokens / sum(share * totals[name] / sizes[name] for name, share in shares.items())))
 
@@ -147,7 +147,7 @@ class Training:
         self.record.update(at, self.balancer, total=total, loss=seen.mean, rate=rate, norm=norm)
 
     def _asked_to_stop(self, request: StopRequest) -> bool:
-        """If one process was asked to stop, all stop after the same update."""
+        """True on all processes if any process was asked to stop, so all stop after the same update."""
         return bool(self.processes.sum(torch.tensor(float(request.asked))))
 
     def _between_updates(self) -> None:
@@ -175,7 +175,7 @@ class Training:
         return self.balancer.needs.validation_losses or every is None or self.at.step % every == 0
 
     def _over(self) -> str | None:
-        """The reason why training is complete, if it is."""
+        """The reason why training is complete; None if it is not."""
         at, settings = self.at, self.settings
         if at.step >= settings.updates:
             return "updates"
@@ -198,13 +198,13 @@ class Training:
     # ---------------------------------------------------------------------------------------------- observations
 
     def _observe(self, seen: Observed, split: Split) -> None:
-        """Hand the balancer sums and counts by group, in the unit that it wants."""
+        """Pass loss sums and counts per group to the balancer, in the unit it uses."""
         signal = self.balancer.needs.losses
         losses, counts = seen.by_direction(self.step.names, "token" if signal is None else signal.unit)
         self.balancer.observe(self.groups.sum(losses), self.groups.sum(counts), split)
 
     def _probe_gradients(self) -> None:
-        """For strategies that need gradients: after the first update, and then every so many."""
+        """Compare gradients after the first update and then every `probe.every` updates, if the strategy uses them."""
         probe, step = self.balancer.needs.gradients, self.at.step
         if probe is None or not (step == 1 or step % probe.every == 0):
             return
@@ -214,7 +214,7 @@ class Training:
         self.record.probe(step, self.balancer, cosines, monotonic() - started)
 
     def _validate(self) -> None:
-        """Once for a model, if there is anything to validate on."""
+        """Validate, unless there is no validation text or this model has been validated already."""
         at = self.at
         if not self.validator.names or at.validated == at.step:
             return
@@ -230,24 +230,24 @@ class Training:
         self.record.validation(at, result, best=is_best, seconds=monotonic() - started)
 
     def _total_updates(self, loader: Loader) -> int:
-        """How many there will be; an estimate, where the run is to have so many intervals."""
+        """The total number of updates; an estimate if `train.intervals` limits the run."""
         if self.settings.intervals is None:
             return self.settings.updates
         before = self.at.step - self.at.update
         return min(self.settings.updates, before + (self.settings.intervals - self.at.interval) * len(loader))
 
     def _seconds_of_an_update(self, loader: Loader) -> float:
-        """From the gradients of one batch, which are thrown away; the first of two warms up."""
+        """Estimate the seconds per update from the gradient of one batch, computed twice; the first time is warm-up."""
         batches = loader.update(0)
         for _ in range(2):
             started = monotonic()
-            self.step.gradient(0, batches[0])[0].item()  # read, or a GPU has only been told what to do
+            self.step.gradient(0, batches[0])[0].item()  # wait for the GPU
         return (monotonic() - started) * len(batches)
 
     # ----------------------------------------------------------------------------------------------- checkpoints
 
     def _snapshot(self) -> Snapshot:
-        """What a checkpoint keeps, beside the position."""
+        """What a checkpoint stores besides the position."""
         return Snapshot(
             self.model.state_dict(),
             optimizer_tensors(self.optimizer, self.model),
@@ -271,8 +271,8 @@ class Training:
         state = content.state
         if state["store"] != self.store.fingerprint:
             raise RunError(
-                f"{self.store.folder}: the store has other content than when this run began, so its batches "
-                "cannot be continued; start a new run with --out"
+                f"{self.store.folder}: the content of the store has changed since this run started, so its batches "
+                "cannot be reproduced; start a new run with --out"
             )
         self.model.load_state_dict(content.model)
         load_optimizer_tensors(self.optimizer, self.model, content.optimizer)
@@ -281,11 +281,11 @@ class Training:
         self.balancer.load_state_dict(state["balancer"])
         self.at = self.checkpointer.resume(content)
         self.record.restore(state["record"])
-        self.record.checkpoint(found)  # it was forgotten with what came after
+        self.record.checkpoint(found)  # its event was written after the log size was stored
         return True
 
     def _average(self, count: int) -> None:
-        """Average the last checkpoints, validate the result, and put it beside them."""
+        """Average the last `count` regular checkpoints, validate the result and save it."""
         chosen = self.checkpointer.last_regular(count)
         averaged, own = average(chosen), {name: weight.clone() for name, weight in self.model.state_dict().items()}
         self.model.load_state_dict(averaged)

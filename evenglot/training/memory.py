@@ -1,4 +1,4 @@
-"""Running out of memory depends on the batch size: say which to try."""
+"""Errors for running out of memory, with a smaller batch size to try."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class OutOfMemoryError(TrainingError):
 
 @contextmanager
 def memory_errors_explained(config: Config, step: Callable[[], int]) -> Iterator[None]:
-    """Raise OutOfMemoryError, with a batch size to try, in place of the many errors that mean it."""
+    """Convert the various out-of-memory errors of torch and Python to OutOfMemoryError."""
     try:
         yield
     except (RuntimeError, MemoryError) as error:
@@ -27,7 +27,7 @@ def memory_errors_explained(config: Config, step: Callable[[], int]) -> Iterator
         smaller = max(budget // 2, config.clean.max_pieces)
         raise OutOfMemoryError(
             f"after update {step()}: out of memory with batches of {budget:,} tokens; try a new run with "
-            f"--set batches.tokens_per_batch={smaller} (an update keeps its size, in more batches)"
+            f"--set batches.tokens_per_batch={smaller} (the tokens per update stay the same)"
         ) from error
 
 

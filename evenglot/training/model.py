@@ -1,4 +1,4 @@
-"""The model that a configuration describes."""
+"""Creates the model of a configuration."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from evenglot.seeding import generator
 
 
 def create_model(config: Config, store: Store) -> Transformer:
-    """A new model; its weights follow from the seed."""
+    """A new model with weights initialised from the seed."""
     torch.manual_seed(int(generator(config.seed, "weights").integers(2**63)))
     return Transformer(shape_of(config, store.manifest["vocabulary"]["pieces"]))
 
 
 def shape_of(config: Config, pieces: Mapping[str, int]) -> Shape:
-    """The model that a configuration describes."""
+    """Model dimensions from the configuration and the vocabulary sizes."""
     settings = config.model
     dropout = settings.dropout
     shared = settings.share_embeddings

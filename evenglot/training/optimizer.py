@@ -1,4 +1,4 @@
-"""AdamW and the learning rate."""
+"""AdamW and learning rate schedules."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Schedule = Callable[[int], float]
 
 
 def learning_rate(settings: TrainSettings) -> Schedule:
-    """The learning rate after so many updates; the next update uses it."""
+    """The learning rate as a function of the number of updates done: linear warm-up, then the chosen schedule."""
     peak, warmup = settings.learning_rate, settings.warmup
     fall = FALLS[settings.schedule](settings)
 
@@ -26,23 +26,23 @@ def learning_rate(settings: TrainSettings) -> Schedule:
 
 
 def inverse_sqrt(settings: TrainSettings) -> Schedule:
-    """With the inverse square root of the update."""
+    """Decay with the inverse square root of the number of updates."""
     return lambda done: (max(settings.warmup, 1) / max(done, 1)) ** 0.5
 
 
 def step_decay(settings: TrainSettings) -> Schedule:
-    """By a factor at every multiple of `decay_every`, counted from update 0 (the paper's for chi-IBR)."""
+    """Multiply by `decay` every `decay_every` updates, counted from update 0 (the paper's schedule for chi-IBR)."""
     return lambda done: settings.decay ** (done // settings.decay_every)
 
 
 def linear(settings: TrainSettings) -> Schedule:
-    """In a straight line to 0 at the end of the run."""
+    """Decay linearly to 0 at the end of the run."""
     length = max(settings.updates - settings.warmup, 1)
     return lambda done: max(settings.updates - done, 0) / length
 
 
 def constant(settings: TrainSettings) -> Schedule:
-    """Not at all, until the last `cooldown` updates: over these in a straight line to 0."""
+    """Constant, then a linear decay to 0 over the last `cooldown` updates."""
     return lambda done: min(1.0, max(settings.updates - done, 0) / settings.cooldown) if settings.cooldown else 1.0
 
 
@@ -55,7 +55,7 @@ FALLS: Mapping[str, Callable[[TrainSettings], Schedule]] = {
 
 
 def create_optimizer(model: nn.Module, settings: TrainSettings) -> torch.optim.Optimizer:
-    """AdamW with decoupled weight decay on all parameters, as fairseq's Adam."""
+    """AdamW with decoupled weight decay on all parameters, like fairseq's Adam."""
     return torch.optim.AdamW(
         model.parameters(),
         lr=settings.learning_rate,
@@ -67,7 +67,7 @@ def create_optimizer(model: nn.Module, settings: TrainSettings) -> torch.optim.O
 
 
 def optimizer_tensors(optimizer: torch.optim.Optimizer, model: nn.Module) -> dict[str, Tensor]:
-    """The optimizer's memory by the names of the parameters: 'encoder.norm.weight/exp_avg'."""
+    """The optimizer state, keyed by parameter name: 'encoder.norm.weight/exp_avg'."""
     return {
         f"{name}/{key}": value
         for name, parameter in model.named_parameters()
@@ -76,7 +76,7 @@ def optimizer_tensors(optimizer: torch.optim.Optimizer, model: nn.Module) -> dic
 
 
 def load_optimizer_tensors(optimizer: torch.optim.Optimizer, model: nn.Module, tensors: Mapping[str, Tensor]) -> None:
-    """Go on with a saved memory."""
+    """Restore a saved optimizer state."""
     parameters = dict(model.named_parameters())
     for full_name, value in tensors.items():
         name, _, key = full_name.rpartition("/")

@@ -1,4 +1,4 @@
-"""Device, precision, threads and processes. Everything here is a no-op on one process and a CPU."""
+"""Device, precision, threads and processes. The collective operations are no-ops with a single process."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": t
 
 @dataclass(frozen=True)
 class Processes:
-    """This process among those that train together (started by `torchrun`), and what it computes on."""
+    """Rank of this process among those started by `torchrun`, with its device, precision and threads."""
 
     rank: int = 0
     world: int = 1
@@ -30,23 +30,23 @@ class Processes:
 
     @property
     def is_first(self) -> bool:
-        """One process speaks and writes for all."""
+        """Whether this is rank 0, the only process that prints and writes files."""
         return self.rank == 0
 
     def autocast(self) -> AbstractContextManager[None]:
-        """Where the model runs: in low precision, if that was chosen."""
+        """Autocast context for the forward pass; does nothing in float32."""
         if self.precision == "float32":
             return nullcontext()
         return torch.autocast(self.device.type, PRECISIONS[self.precision])
 
     def sum(self, values: Tensor) -> Tensor:
-        """The sum of the values of all processes."""
+        """Sum over all processes."""
         if self.world > 1:
             dist.all_reduce(values)
         return values
 
     def gather(self, values: Tensor) -> list[Tensor]:
-        """The values (n,) of every process, by rank; n may differ between processes."""
+        """The values (n,) of every process in the order of ranks; n may differ between processes."""
         if self.world == 1:
             return [values]
         sizes = torch.zeros(self.world, dtype=torch.int64)
@@ -58,10 +58,10 @@ class Processes:
         return [part[:size] for part, size in zip(received, sizes.tolist(), strict=True)]
 
     def sum_gradients(self, model: nn.Module) -> None:
-        """Add up the gradients of all processes, as one long vector.
+        """Sum the gradients over all processes, as one flat vector.
 
-        Its layout never changes, so a resumed run adds in the same order: bit by bit the same sums. (DDP lays its
-        buckets out anew after the first update.)
+        Its layout is fixed, so a resumed run adds in the same order and gets bit-identical sums. (DDP rebuilds its
+        buckets after the first update.)
         """
         if self.world == 1:
             return
@@ -73,23 +73,23 @@ class Processes:
             gradient.copy_(total.view_as(gradient))
 
     def wait(self) -> None:
-        """Until all processes are here."""
+        """Wait until all processes have reached this point."""
         if self.world > 1:
             dist.barrier()
 
 
 @contextmanager
 def processes(settings: TrainSettings) -> Iterator[Processes]:
-    """Join the other processes, if `torchrun` started several, and choose device, precision and threads."""
+    """Join the process group, if `torchrun` started several processes, and choose device, precision and threads."""
     world, rank, local_rank = (int(os.environ.get(name, default)) for name, default in ENVIRONMENT.items())
     on_gpu = settings.device == "cuda" or (settings.device == "auto" and torch.cuda.is_available())
     if on_gpu and not torch.cuda.is_available():
-        raise ValueError("train.device: there is no CUDA device here; use 'cpu' or 'auto'")
+        raise ValueError("train.device: no CUDA device available; use 'cpu' or 'auto'")
     device = torch.device("cuda", local_rank) if on_gpu else torch.device("cpu")
     if on_gpu:
         if local_rank >= torch.cuda.device_count():
             raise ValueError(
-                f"{local_rank + 1} processes or more, but {torch.cuda.device_count()} GPUs; start one for each"
+                f"at least {local_rank + 1} processes for {torch.cuda.device_count()} GPUs; start one process per GPU"
             )
         torch.cuda.set_device(device)
     threads = settings.threads or max(1, cores() // int(os.environ.get("LOCAL_WORLD_SIZE", "1")))
@@ -107,13 +107,13 @@ ENVIRONMENT = {"WORLD_SIZE": "1", "RANK": "0", "LOCAL_RANK": "0"}  # as set by t
 
 
 def cores() -> int:
-    """How many cores this process may use."""
+    """The number of cores this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _precision(settings: TrainSettings, on_gpu: bool) -> Literal["float32", "bfloat16", "float16"]:
     if settings.precision != "auto":
         if not on_gpu and settings.precision != "float32":
-            raise ValueError("train.precision: on a CPU training is in float32; use 'auto' or 'float32'")
+            raise ValueError("train.precision: only float32 is supported on a CPU; use 'auto' or 'float32'")
         return settings.precision
     return "bfloat16" if on_gpu and torch.cuda.is_bf16_supported(including_emulation=False) else "float32"

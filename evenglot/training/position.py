@@ -1,4 +1,4 @@
-"""Where a run stands."""
+"""The position of a run."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from evenglot.training.step import Observed
 
 @dataclass
 class Position:
-    """All that a checkpoint keeps beside tensors and the balancer's state.
+    """Counters that, with the seed, determine how training continues. Stored in checkpoints.
 
-    Nothing random is in it: what is drawn, the order of batches and the dropout of an update follow from the seed and
-    from these numbers, so a resume is a seek.
+    There is no random state: samples, the order of batches and the dropout of an update are functions of the seed and
+    these numbers, so resuming is a seek.
     """
 
-    drawn_before: dict[str, int]  # pairs of each direction in earlier intervals
-    since_log: Observed  # what was observed since the last `step` event
-    in_interval: Observed  # and in the running interval
+    drawn_before: dict[str, int]  # pairs per direction drawn in earlier intervals
+    since_log: Observed  # losses since the last `step` event
+    in_interval: Observed  # losses in the current interval
     step: int = 0  # updates done
     interval: int = 0  # intervals done
-    update: int = 0  # updates done in the running interval
-    shares: dict[str, float] | None = None  # from which it was drawn; None: it has not been drawn yet
-    tokens: int = 0  # target tokens seen
-    validated: int = -1  # the step of the last validation ...
-    score: float | None = None  # ... and its result
+    update: int = 0  # updates done in the current interval
+    shares: dict[str, float] | None = None  # mixture of the current interval; None: not drawn yet
+    tokens: int = 0  # target tokens trained on
+    validated: int = -1  # step of the last validation
+    score: float | None = None  # its result
     best_score: float | None = None
-    disappointments: int = 0  # validations since the best
+    disappointments: int = 0  # validations since the best one
 
     @staticmethod
     def start(names: list[str]) -> Position:
@@ -37,11 +37,11 @@ class Position:
 
     @staticmethod
     def of(state: Mapping[str, Any]) -> Position:
-        """From what `state` made; checkpoints keep other things beside it."""
+        """Inverse of `state`; unknown keys are ignored."""
         own = {each.name: state[each.name] for each in fields(Position) if each.name in state}
         observed = {name: Observed.of(state[name]) for name in ("since_log", "in_interval")}
         return Position(**{**own, **observed})
 
     def state(self) -> dict[str, Any]:
-        """As plain JSON."""
+        """Convert to plain JSON values."""
         return {**vars(self), "since_log": self.since_log.rows(), "in_interval": self.in_interval.rows()}

@@ -1,4 +1,4 @@
-"""What must hold before a run starts: checked before anything is written."""
+"""Checks before a run starts and before anything is written."""
 
 from __future__ import annotations
 
@@ -11,17 +11,18 @@ from evenglot.wording import some
 
 
 def refuse_without_validation(balancer: Balancer, store: Store) -> None:
-    """Some strategies listen to validation losses, or compare with validation gradients."""
+    """Refuse a strategy that uses validation losses or gradients if a direction has no validation text."""
     if balancer.needs.validation_text:
         missing = [name for name in store.directions if "valid" not in store.splits(name)]
         if missing:
             raise RunError(
-                f"{store.folder}: the strategy needs validation text, and {some(missing)} has none in the store"
+                f"{store.folder}: the strategy needs validation text, but the store has none for {some(missing)}; add "
+                "data.valid and run `evenglot prepare`"
             )
 
 
 def refuse_other_baseline(balance: BalanceSettings, signal: Signal | None, smoothing: float) -> None:
-    """Baselines of tokens are no reference for characters, nor those of training for validation."""
+    """Refuse baselines of another split, unit (token or character) or label smoothing than this run uses."""
     file = balance.options.get("baseline")
     if not isinstance(file, str) or signal is None:
         return
@@ -30,18 +31,19 @@ def refuse_other_baseline(balance: BalanceSettings, signal: Signal | None, smoot
     for key, value in wanted.items():
         if about.get(key, value) != value:
             raise RunError(
-                f"{file}: these baselines have {key} {about[key]!r}, this run needs {value!r}; see `evenglot baseline`"
+                f"{file}: baselines computed with {key} {about[key]!r}, but this run needs {value!r}; compute them "
+                "again with `evenglot baseline`"
             )
 
 
 def refuse_long_sentences(config: Config, store: Store) -> None:
-    """The model has so many positions; the store may have been made with a higher limit."""
+    """Refuse sentences with more subwords than the model has positions."""
     for name in store.directions:
         for split in {"train", "valid"} & set(store.splits(name)):
             corpus = store.corpus(name, split)
             longest = max((int(side.lengths.max()) for side in (corpus.source, corpus.target) if len(side)), default=0)
             if longest > config.model.max_positions:
                 raise RunError(
-                    f"{store.folder}: {name} ({split}) has a sentence of {longest} pieces, the model has "
+                    f"{store.folder}: {name} ({split}) has a sentence of {longest} subwords, but the model has only "
                     f"{config.model.max_positions} positions; raise model.max_positions or lower clean.max_pieces"
                 )

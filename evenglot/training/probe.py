@@ -1,4 +1,4 @@
-"""Gradients on small samples of every group, for strategies that compare them (MultiDDS)."""
+"""Gradients on small samples of every group, for strategies that compare gradients (MultiDDS)."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ Corpora = Mapping[str, ParallelSequences]
 def mean_cosines(
     step: Step, number: int, probe: GradientProbe, train: Corpora, valid: Corpora, groups: GroupMap
 ) -> dict[str, float]:
-    """For each group, the mean over validation groups of cos(training gradient, validation gradient), after `number`
-    updates; as `Balancer.reward` wants it.
+    """Per group, the mean over validation groups of cos(training gradient, validation gradient), after `number`
+    updates; the argument of `Balancer.reward`.
 
-    The mean of cosines with unit vectors is the product with the mean of the unit vectors: only that one is kept, not
-    a gradient for each validation group. All processes draw the same samples and use the result of the first.
+    The mean of the cosines is the dot product with the mean of the unit validation gradients, so only this mean is
+    kept in memory. All processes draw the same samples and use the result of the first.
     """
     towards = None
     validated = groups.members(_with_text(valid))
@@ -53,7 +53,7 @@ def _with_text(corpora: Corpora) -> list[str]:
 
 
 def _sample(corpora: Corpora, names: Sequence[str], probe: GradientProbe, seed: int, *key: int | str) -> Batch:
-    """Up to so many sentences, or target tokens, of these directions together; one sentence at least."""
+    """A sample of these directions together, limited by sentences and target tokens; at least one sentence."""
     ends = np.cumsum([len(corpora[name]) for name in names])
     drawn = generator(seed, "probe", *key).choice(ends[-1], min(probe.sentences, int(ends[-1])), replace=False)
     direction = np.searchsorted(ends, drawn, side="right")

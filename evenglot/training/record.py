@@ -1,4 +1,4 @@
-"""What a run says about itself: events for log.jsonl, the terminal and trackers. The first process speaks for all."""
+"""Writes the events of a run to the event log, the terminal and trackers; on the first process only."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ from evenglot.training.reference import reference_cost
 from evenglot.training.tables import end_table, start_summary, start_table
 from evenglot.training.trackers import trackers
 from evenglot.training.validation import Validation
-from evenglot.training.warnings import doubts
+from evenglot.training.warnings import warnings_about
 
 VERSIONS = {"python": platform.python_version(), **{name: version(name) for name in ("torch", "sacrebleu", "numpy")}}
-OVERFIT = 1.03  # a validation loss so much above its lowest, while training loss falls, is worth a warning
+OVERFIT = 1.03  # warn if a validation loss exceeds its lowest by this factor while the training loss falls
 
 
 class Record:
-    """Turns what happens into events. Everything in them is keyed by direction, but for the cosines of groups."""
+    """Makes the events of a run. Their mappings are keyed by direction, except the cosines (by group)."""
 
     def __init__(self, config: Config, run: Run, store: Store, processes: Processes) -> None:
         self.config, self.home, self.store, self.processes = config, run, store, processes
@@ -54,15 +54,15 @@ class Record:
         self.log = Log(run.log_file if processes.is_first else None)
         self.display = Display() if processes.is_first else None
         self.warned: list[str] = []
-        self._lowest: dict[str, float] = {}  # validation loss of each direction so far
+        self._lowest: dict[str, float] = {}  # lowest validation loss per direction
         self._train_loss: dict[str, float | None] = {}  # at the last validation
         self._seconds_before, self._started = 0.0, monotonic()
         self._last_step_event = monotonic()
 
-    # ------------------------------------------------------------------------------------------ begin and go on
+    # ------------------------------------------------------------------------------------------ begin and resume
 
     def begin(self, step: int) -> None:
-        """Let terminal and trackers listen from here on; a resumed run tells them what was before."""
+        """Attach the terminal and trackers to the log; a resumed run passes them its earlier events."""
         if self.display is not None:
             kept = read_log(self.home.log_file)
             self.display.recall(kept)
@@ -70,7 +70,7 @@ class Record:
             self.log.readers += [self.display, *trackers(names, self.home.folder, step, kept)]
 
     def state(self) -> dict[str, Any]:
-        """What a checkpoint keeps of the record."""
+        """The state that a checkpoint stores."""
         self.log.sync()
         return {
             "log": self.log.size,
@@ -82,7 +82,7 @@ class Record:
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Go back to where a checkpoint was: what was logged later will be done again."""
+        """Restore the state of a checkpoint and remove later events from the log; those updates will be done again."""
         self.log.rewind(state["log"])
         self._seconds_before, self._started = state["seconds"], monotonic()
         self._last_step_event = monotonic() - state["seconds_since_log"]
@@ -90,22 +90,22 @@ class Record:
 
     @property
     def seconds(self) -> float:
-        """Spent on this run so far, over all its resumptions."""
+        """Seconds spent on this run so far, including those before resumes."""
         return self._seconds_before + monotonic() - self._started
 
     def say(self, text: str) -> None:
-        """To the person at the terminal only."""
+        """Print a line on the terminal without logging it."""
         if self.display is not None:
             self.display.note(text)
 
     def close(self) -> None:
-        """The end."""
+        """Close the log and its readers."""
         self.log.close()
 
     # ---------------------------------------------------------------------------------------------------- events
 
     def start(self, loader: Loader, shares: Mapping[str, float], *, updates: int, parameters: int, each: float) -> None:
-        """Before the first update: what the model will see, and how long that takes at `each` seconds an update."""
+        """Write the `config` event before the first update; `each` is the estimated seconds per update."""
         sizes, tokens, drawn = self.store.sizes, self.store.target_tokens, loader.interval.counts
         directions = {
             name: DirectionFacts(
@@ -143,7 +143,7 @@ class Record:
             self.display.note(start_summary(event))
 
     def resume(self, step: int) -> None:
-        """A run goes on."""
+        """The run resumes."""
         changed = self.home.changes(self.config)
         self.log.write(
             ResumeEvent(
@@ -151,13 +151,13 @@ class Record:
             )
         )
 
-    def doubts(self, balancer: Balancer, loader: Loader, updates: int) -> None:
-        """Warn of what looks like a mistake."""
-        for kind, message in doubts(self.config, self.store, self.processes.world, balancer, loader, updates):
+    def warnings(self, balancer: Balancer, loader: Loader, updates: int) -> None:
+        """Warn about settings that may be a mistake."""
+        for kind, message in warnings_about(self.config, self.store, self.processes.world, balancer, loader, updates):
             self._warn(kind, None, 0, message)
 
     def interval(self, at: Position, loader: Loader, q: Mapping[str, float]) -> None:
-        """An interval begins: `mixture` is what is shown, `target` what the strategy aims at (it may weight losses)."""
+        """An interval begins: `mixture` is sampled; `target` is the strategy's q, which may weight losses instead."""
         self.log.write(
             IntervalEvent(
                 step=at.step,
@@ -177,19 +177,19 @@ class Record:
                     "passes",
                     name,
                     at.step,
-                    f"{name}: its {self.store.sizes[name]:,} pairs will have been sampled {passes:.0f} times after "
-                    "this interval; watch its validation loss, or limit it with balance.max_ratio",
+                    f"{name}: its {self.store.sizes[name]:,} pairs will have been sampled {passes:.0f} times by the "
+                    "end of this interval; watch its validation loss, or limit its share with balance.max_ratio",
                 )
 
     def update(self, at: Position, balancer: Balancer, *, total: int, loss: float, rate: float, norm: float) -> None:
-        """An update is done; every so often it is worth an event."""
+        """An update is done; write a `step` event every `train.log_every` updates."""
         if self.display is not None:
             self.display.update(at.step, total, loss=loss, learning_rate=rate)
         if at.step % self.config.train.log_every == 0:
             self.step(at, balancer, total=total, rate=rate, norm=norm)
 
     def step(self, at: Position, balancer: Balancer, *, total: int, rate: float, norm: float) -> None:
-        """The updates since the last such event."""
+        """Write a `step` event for the updates since the last one."""
         now = monotonic()
         self.log.write(
             StepEvent(
@@ -220,9 +220,9 @@ class Record:
         running: Mapping[str, float | None] | None,
         changed: bool,
     ) -> None:
-        """An interval is over: what the losses were, what was shown, and what will be shown next.
+        """An interval is over: its losses, what was sampled, and the next mixture.
 
-        `running` are the losses of the groups that the balancer went by, if it goes by any.
+        `running`: the losses per group that the balancer used; None if it uses none.
         """
         means = at.in_interval.means(self.names)
         self.log.write(
@@ -268,7 +268,7 @@ class Record:
         self.log.write(CheckpointEvent(step=saved.step, folder=self._relative(saved), score=saved.score))
 
     def done(self, at: Position, reason: str, best: Checkpoint) -> None:
-        """The run is over, or stopped."""
+        """The run is complete or was stopped."""
         self.log.write(
             DoneEvent(
                 step=at.step,
@@ -286,7 +286,7 @@ class Record:
     # -------------------------------------------------------------------------------------------------- warnings
 
     def _warn_of_overfitting(self, at: Position, result: Validation) -> None:
-        """The gap opens: training still gets better, validation has got worse."""
+        """Warn if the validation loss of a direction rises while its training loss falls."""
         train = at.in_interval.means(self.names)
         for name, loss in result.loss.items():
             now, before = train[name], self._train_loss.get(name)
@@ -298,14 +298,14 @@ class Record:
                     name,
                     at.step,
                     f"{name}: validation loss {loss:.3f} has risen from {lowest:.3f} while training loss falls "
-                    f"({now:.3f}), after {passes:.0f} passes or more; show it less often (balance.max_ratio, a lower "
-                    "rho or tau), or use more dropout",
+                    f"({now:.3f}), after at least {passes:.0f} passes; sample it less often (balance.max_ratio, a "
+                    "lower rho or tau) or use more dropout",
                 )
             self._lowest[name] = lowest
         self._train_loss = train
 
     def _warn(self, kind: str, direction: str | None, step: int, message: str) -> None:
-        """Once in a run for each kind and direction."""
+        """Log a warning, once per run for each kind and direction."""
         key = kind if direction is None else f"{direction} {kind}"
         if key not in self.warned:
             self.warned.append(key)

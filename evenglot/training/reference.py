@@ -1,4 +1,4 @@
-"""Reference losses: what a trained model reaches on each direction; and the run that is trained for them (`auto`)."""
+"""Baselines: the losses of a trained model per direction, and the reference run of `balance.baseline: auto`."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from evenglot.training.validation import losses_of
 def baseline(
     run: Run, out: Path, signal: Signal, processes: Processes, bars: Bars, store: Store | None = None
 ) -> dict[str, float]:
-    """Losses of the best model of a run by direction and by group, dropout off: written to `out` with their origin.
+    """Compute the losses of a run's best model per direction and per group, without dropout, and write them to `out`.
 
-    `signal` says of which split, and whether a loss is of a token or of a character. `store`: if it is open already.
+    `signal` gives the split and the unit (token or character); `store` may be passed if it is open already.
     """
     config = run.config()
     if store is None:
@@ -32,12 +32,12 @@ def baseline(
     chosen = run.best()
     content = chosen.read()
     if content.state.get("store") != store.fingerprint:
-        raise RunError(f"{store.folder}: not the store this run was trained on; its content is another")
+        raise RunError(f"{store.folder}: the content of the store has changed since this run was trained; train again")
     model = model_of(content).to(processes.device)
     step = Step.of(config, store, model, None, processes)
     missing = [name for name in step.names if signal.split not in store.splits(name)]
     if missing:
-        raise RunError(f"{store.folder}: no {signal.split} text for {', '.join(missing)}")
+        raise RunError(f"{store.folder}: no {signal.split} text for {', '.join(missing)}; add data.{signal.split}")
     corpora = {name: store.corpus(name, signal.split) for name in step.names}
     pairs = sum(map(len, corpora.values()))
     with bars.task(f"losses of {pairs:,} pairs", None) as advance:
@@ -64,13 +64,13 @@ def baseline(
 
 
 def _cost(run: Run) -> dict[str, float]:
-    """What the run took: whoever uses its losses should count it in."""
+    """Updates and seconds of the run, which are part of the cost of runs that use its losses."""
     ends = of_kind(read_log(run.log_file), DoneEvent) if run.log_file.exists() else []
     return {"updates": ends[-1].step, "seconds": ends[-1].seconds or 0.0} if ends else {}
 
 
 def reference_cost(config: Config, run: Run) -> ReferenceCost | None:
-    """The cost of the run that the baselines come from; None without baselines, or if it is not known."""
+    """The cost of the run that the baselines come from; None without baselines or if unknown."""
     given = config.balance.options.get("baseline")
     if not isinstance(given, str):
         return None
@@ -80,12 +80,12 @@ def reference_cost(config: Config, run: Run) -> ReferenceCost | None:
 
 
 def reference_config(config: Config, mixture: str) -> Config:
-    """The same model on a mixture that stays: on the data as they are, what the paper takes its baselines from."""
+    """The same configuration with a fixed mixture; the paper takes its baselines from proportional sampling."""
     strategy, options = keep_mixture(mixture)
     balance = BalanceSettings.model_validate({"strategy": strategy, **options, "p_unit": config.balance.p_unit})
     return config.model_copy(update={"balance": balance})
 
 
 def with_baseline(config: Config, file: Path) -> BalanceSettings:
-    """The balance settings with the file in place of `auto`."""
+    """The balance settings with the baseline file in place of `auto`."""
     return config.balance.model_copy(update={"baseline": str(file)})

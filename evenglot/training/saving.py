@@ -1,4 +1,4 @@
-"""Saving: when a run writes a checkpoint, which of the older ones it drops, and which one it resumes from."""
+"""When a run writes a checkpoint, which older ones it deletes, and which one it resumes from."""
 
 from __future__ import annotations
 
@@ -31,18 +31,19 @@ class Moment(Enum):
 class SavePolicy:
     """Decides when a checkpoint is due and which older ones it replaces. Reads and writes no files.
 
-    A *regular* checkpoint is one that a run without interruptions writes too. One written only because the run was
-    asked to stop is temporary: the next one replaces it. So stops change neither what is kept nor what is averaged.
+    A *regular* checkpoint is one that an uninterrupted run writes too. A checkpoint written only because the run was
+    asked to stop is temporary, and the next one replaces it. So stops change neither which checkpoints are kept nor
+    which are averaged.
     """
 
-    every: int | None  # updates between checkpoints, beside those after each validation and interval
+    every: int | None  # updates between checkpoints, in addition to those after each validation and interval
     keep_last: int
     regular: list[int] = field(default_factory=list)  # steps of the latest regular checkpoints
-    newest: tuple[int, int] = (-1, -1)  # of the newest checkpoint: its step, and that of the last validation before it
+    newest: tuple[int, int] = (-1, -1)  # step of the newest checkpoint, and of the last validation then
     replaced: list[int] = field(default_factory=list)  # steps of the checkpoints that the next one replaces
 
     def due(self, moment: Moment, step: int, validated: int) -> bool:
-        """Is a checkpoint due after `step` updates, the last validation having been after `validated` updates?"""
+        """Whether a checkpoint is due after `step` updates, if the last validation was after `validated` updates."""
         if moment is Moment.INTERVAL:
             return True
         if moment is Moment.STOP:
@@ -52,7 +53,7 @@ class SavePolicy:
         return step not in self.regular or not self._is_saved(step, validated)
 
     def add(self, moment: Moment, step: int, validated: int) -> list[int]:
-        """A checkpoint is written now. Returns the steps of those that it replaces."""
+        """Register a new checkpoint. Returns the steps of the checkpoints it replaces."""
         replaced = [each for each in self.replaced if each != step]
         if moment is not Moment.STOP:
             self.regular = [*(each for each in self.regular if each != step), step][-self.keep_last :]
@@ -61,7 +62,7 @@ class SavePolicy:
         return replaced
 
     def resume(self, step: int, validated: int, regular: list[int], damaged: list[int]) -> None:
-        """The run resumes from the checkpoint of `step`; the `damaged` ones are newer, and it will write them again."""
+        """Continue from the checkpoint of `step`; the `damaged` ones are newer and will be written again."""
         self.regular = regular
         self.newest = (step, validated)
         self.replaced = [*damaged, *self._temporary(step)]
@@ -78,7 +79,7 @@ class SavePolicy:
 
 @dataclass(frozen=True, eq=False)
 class Snapshot:
-    """What a checkpoint consists of, beside the position of the run."""
+    """What a checkpoint stores besides the position of the run."""
 
     model: Mapping[str, Tensor]
     optimizer: Mapping[str, Tensor]
@@ -86,7 +87,7 @@ class Snapshot:
 
 
 class Checkpointer:
-    """Reads and writes the checkpoints of a run as its policy says. The first process writes for all.
+    """Reads and writes the checkpoints of a run according to its policy. Only the first process writes.
 
     `announce` is called with each checkpoint written, `warn` with a message about each damaged one.
     """
@@ -104,7 +105,7 @@ class Checkpointer:
         self.policy = SavePolicy(settings.save_every, settings.keep_last)
 
     def save(self, moment: Moment, at: Position, snapshot: Callable[[], Snapshot]) -> None:
-        """Write a checkpoint if one is due, and drop those that need not be kept any longer."""
+        """Write a checkpoint if one is due, and delete those that are no longer kept."""
         if not self.policy.due(moment, at.step, at.validated):
             return
         replaced = self.policy.add(moment, at.step, at.validated)
@@ -129,7 +130,7 @@ class Checkpointer:
         return newest
 
     def resume(self, content: Content) -> Position:
-        """The position of a checkpoint, from which the policy goes on as well."""
+        """The position of a checkpoint; the policy continues from it too."""
         position = content.state["position"]
         at = Position.of(position)
         damaged = [each.step for each in checkpoint.checkpoints(self.run.checkpoints) if each.step > at.step]
@@ -137,14 +138,14 @@ class Checkpointer:
         return at
 
     def last_regular(self, count: int) -> list[Checkpoint]:
-        """The last so many regular checkpoints, or as many as there are; oldest first."""
+        """Up to `count` of the last regular checkpoints, oldest first."""
         found = checkpoint.checkpoints(self.run.checkpoints)
         return [each for each in found if each.step in self.policy.regular][-count:]
 
     def save_average(
         self, step: int, model: Mapping[str, Tensor], state: Mapping[str, Any], score: float | None
     ) -> None:
-        """Write a model averaged after `step` updates beside the checkpoints of the run."""
+        """Write a model averaged after `step` updates next to the checkpoints of the run."""
         if self.processes.is_first:
             checkpoint.save(
                 self.run.checkpoints, step, model=model, optimizer=None, state=state, score=score, name="average"
@@ -154,5 +155,5 @@ class Checkpointer:
         total = self.processes.sum(torch.tensor(step))
         if int(total) != step * self.processes.world:
             raise RunError(
-                f"{self.run.folder}: the processes see different checkpoints in it; use a disk that all share"
+                f"{self.run.folder}: the processes find different checkpoints in this folder; use a shared disk"
             )

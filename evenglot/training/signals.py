@@ -1,4 +1,4 @@
-"""Ctrl-C and friends, heard at a moment that suits us."""
+"""Stop signals (Ctrl-C, SIGTERM), handled between updates."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 
 
 class StopRequest:
-    """Has somebody asked us to stop?"""
+    """`asked` is True once a stop signal has arrived."""
 
     def __init__(self) -> None:
         self.asked = False
@@ -18,17 +18,17 @@ class StopRequest:
 
 @contextmanager
 def stop_requests() -> Iterator[StopRequest]:
-    """SIGINT (Ctrl-C) and SIGTERM are noted, for us to end in good order; the second one ends the process at once."""
+    """Record SIGINT (Ctrl-C) and SIGTERM so that the run can stop cleanly; a second signal ends the process at once."""
     request = StopRequest()
     if threading.current_thread() is not threading.main_thread():
-        yield request  # only the main thread can listen
+        yield request  # only the main thread can handle signals
         return
 
     def note(number: int, frame: object) -> None:
         request.asked = True
         signal.signal(number, signal.SIG_DFL)
-        with suppress(OSError):  # nobody may be listening
-            os.write(2, b"\nStopping after this update; once more to stop at once.\n")  # a print may be under way
+        with suppress(OSError):  # standard error may be closed
+            os.write(2, b"\nStopping after this update; repeat to stop at once.\n")  # print() is not reentrant
 
     before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
     try:

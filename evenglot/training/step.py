@@ -1,4 +1,4 @@
-"""One update: micro-batches -> gradients -> all processes -> optimizer; and what was seen on the way."""
+"""One update: micro-batches -> gradients -> sum over processes -> optimizer step; with loss sums per direction."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ LossUnit = Literal["token", "character"]
 
 
 class TrainingError(ValueError):
-    """Training cannot go on; the message says where it stands and what to try."""
+    """Training cannot continue; the message has the update and what to try."""
 
 
 @dataclass(frozen=True, eq=False)
 class Observed:
-    """Sums over an update (or a validation), of all processes, by direction: in the order of the directions' names."""
+    """Sums over sentences per direction, in the order of `Step.names`: losses, target tokens and characters."""
 
     losses: Numbers
     tokens: Numbers
@@ -42,20 +42,20 @@ class Observed:
 
     @staticmethod
     def nothing(directions: int) -> Observed:
-        """Before anything was seen."""
+        """Zeros."""
         return Observed(*np.zeros((3, directions)))
 
     @staticmethod
     def of(rows: Sequence[Sequence[float]]) -> Observed:
-        """From plain lists, as `rows` makes them."""
+        """Inverse of `rows`."""
         return Observed(*(np.array(row, dtype=np.float64) for row in rows))
 
     def rows(self) -> list[list[float]]:
-        """As plain lists, for a checkpoint."""
+        """Convert to plain lists, for a checkpoint."""
         return [self.losses.tolist(), self.tokens.tolist(), self.characters.tolist()]
 
     def cleared(self) -> Observed:
-        """Nothing, for as many directions."""
+        """Zeros for the same directions."""
         return Observed.nothing(len(self.losses))
 
     def __add__(self, other: Observed) -> Observed:
@@ -63,11 +63,11 @@ class Observed:
 
     @property
     def mean(self) -> float:
-        """Loss of a token, whatever its direction."""
+        """Loss per token over all directions."""
         return float(self.losses.sum() / self.tokens.sum())
 
     def by_direction(self, names: Sequence[str], unit: LossUnit) -> tuple[dict[str, float], dict[str, float]]:
-        """Summed losses and counts of tokens (or characters) of each direction."""
+        """Loss sums and numbers of tokens (or characters) per direction."""
         counts = self.tokens if unit == "token" else self.characters
         return (
             dict(zip(names, self.losses.tolist(), strict=True)),
@@ -75,7 +75,7 @@ class Observed:
         )
 
     def means(self, names: Sequence[str], unit: LossUnit = "token") -> dict[str, float | None]:
-        """Loss of a token (or character) of each direction; None where there was none."""
+        """Loss per token (or character) of each direction; None for directions without tokens."""
         counts = self.tokens if unit == "token" else self.characters
         return {
             name: float(loss / count) if count else None
@@ -84,7 +84,7 @@ class Observed:
 
 
 class Step:
-    """Runs the model on batches, in training or (then without an optimizer) in evaluation, and counts what it sees."""
+    """Trains or evaluates the model on batches and sums losses per direction. Evaluation needs no optimizer."""
 
     def __init__(
         self,
@@ -99,7 +99,7 @@ class Step:
         seed: int,
     ) -> None:
         self.model, self.optimizer, self.processes = model, optimizer, processes
-        self.characters = characters  # of each target piece
+        self.characters = characters  # number of characters of each target subword
         self.names = list(names)
         self.smoothing, self.clip, self.seed = smoothing, clip, seed
         self.scaler = torch.amp.GradScaler(processes.device.type, enabled=processes.precision == "float16")
@@ -108,7 +108,7 @@ class Step:
     def of(
         config: Config, store: Store, model: Transformer, optimizer: torch.optim.Optimizer | None, processes: Processes
     ) -> Step:
-        """For the directions of a store."""
+        """Create from a configuration, for the directions of a store."""
         return Step(
             model,
             optimizer,
@@ -123,7 +123,7 @@ class Step:
     def train(
         self, step: int, batches: Sequence[Batch], tokens: int, balancer: Balancer, groups: GroupMap
     ) -> tuple[Observed, float]:
-        """Do update `step`, of `tokens` target tokens in all processes. What was seen, and the norm of the gradient."""
+        """Do update `step`, with `tokens` target tokens over all processes. Returns loss sums and the gradient norm."""
         self.model.train()
         self.model.zero_grad()
         if balancer.needs.example_weights:
@@ -135,12 +135,12 @@ class Step:
             self._forward_backward(step, position, *work)
             for position, work in enumerate(zip(batches, weights, strict=True))
         ]
-        seen = self.all_processes(self._observed(batches, losses))  # last: reading a loss makes a GPU wait
+        seen = self.all_processes(self._observed(batches, losses))  # last, as reading a loss synchronises with the GPU
         self.check_losses(step, seen.losses)
         return seen, self._take_step(step, seen)
 
     def evaluate(self, batches: Sequence[Batch]) -> Observed:
-        """What this process sees in these batches, without learning from them."""
+        """Loss sums of this process on these batches, without gradients or dropout."""
         self.model.eval()
         losses = []
         with torch.no_grad(), self.processes.autocast():
@@ -150,12 +150,12 @@ class Step:
         return self._observed(batches, losses)
 
     def all_processes(self, seen: Observed) -> Observed:
-        """The same summed over all processes."""
+        """Sum over all processes."""
         stacked = torch.from_numpy(np.stack([seen.losses, seen.tokens, seen.characters]))
         return Observed(*self.processes.sum(stacked).numpy())
 
     def gradient(self, step: int, batch: Batch, *key: int | str) -> Tensor:
-        """The gradient of the training loss of a batch as one vector, dropout on; nothing else changes."""
+        """The gradient of the training loss of a batch as one vector, with dropout; does not change the model."""
         self.model.train()
         self.model.zero_grad()
         self._seed_dropout(step, *key)
@@ -172,7 +172,7 @@ class Step:
         torch.manual_seed(int(generator(self.seed, "dropout", step, *key).integers(2**63)))
 
     def _factors(self, balancer: Balancer, groups: GroupMap) -> Tensor:
-        """Loss weights by direction: that of its group, or 1."""
+        """Loss weight per direction: the weight of its group, or 1."""
         if balancer.mixture.loss is None:
             return torch.ones(len(self.names))
         weights = groups.spread(balancer.mixture.loss)
@@ -181,9 +181,9 @@ class Step:
     def _example_weights(
         self, step: int, batches: Sequence[Batch], balancer: Balancer, groups: GroupMap
     ) -> list[Tensor]:
-        """FastDRO: factors on the token losses of each sentence, from the losses of all sentences of the update.
+        """FastDRO: a factor on the token losses of each sentence, from the losses of all sentences of the update.
 
-        They are needed before the first gradient, so the model runs forward once more, with the same dropout.
+        The factors are needed before the first backward pass, so there is an extra forward pass with the same dropout.
         """
         means = []
         for position, batch in enumerate(batches):
@@ -203,20 +203,20 @@ class Step:
         return [(w / batch.target_lengths).float() for w, batch in zip(by_batch, batches, strict=True)]
 
     def _forward_backward(self, step: int, position: int, batch: Batch, weights: Tensor) -> Tensor:
-        """Add to the gradient; the summed loss of each sentence."""
+        """Accumulate gradients. Returns the loss sum of each sentence."""
         loss = self._forward(step, position, batch, weights)
         self.scaler.scale(loss.objective).backward()  # type: ignore[no-untyped-call]
         return loss.sums
 
     def _forward(self, step: int, position: int, batch: Batch, weights: Tensor) -> BatchLoss:
-        """Micro-batch `position` of this process, with the dropout that it has on any number of processes."""
+        """Forward pass of micro-batch `position`; its dropout does not depend on the number of processes."""
         self._seed_dropout(step, position * self.processes.world + self.processes.rank)
         with self.processes.autocast():
             on_device = batch.to(self.processes.device)
             return batch_loss(self.model, on_device, weights.to(self.processes.device), self.smoothing)
 
     def _observed(self, batches: Sequence[Batch], losses: Sequence[Tensor]) -> Observed:
-        """By direction, what this process has seen; stand-ins (weight 0) do not count."""
+        """Sums per direction over the batches of this process; filler batches (weight 0) do not count."""
         seen = Observed.nothing(len(self.names))
         for batch, sums in zip(batches, losses, strict=True):
             of_sentences = (sums.cpu(), batch.target_lengths, self.characters[batch.target].sum(1))
@@ -226,7 +226,7 @@ class Step:
 
     def _take_step(self, step: int, seen: Observed) -> float:
         if self.optimizer is None:
-            raise ValueError("optimizer: there is none, so this model can be evaluated only")
+            raise ValueError("optimizer: required for training, but this Step was created without one")
         self.processes.sum_gradients(self.model)
         self.scaler.unscale_(self.optimizer)
         gradients = [parameter.grad for parameter in self.model.parameters() if parameter.grad is not None]
@@ -236,19 +236,19 @@ class Step:
             self._stop(step, "the gradient", seen.tokens > 0)
         if self.clip is not None:
             torch.nn.utils.clip_grads_with_norm_(self.model.parameters(), self.clip, total)
-        self.scaler.step(self.optimizer)  # in float16 an overflow now and then is usual: the scaler skips the update
+        self.scaler.step(self.optimizer)  # skips the update on an overflow, which is normal in float16
         self.scaler.update()
         return norm
 
     def check_losses(self, step: int, losses: Numbers, what: str = "the loss") -> None:
-        """Do not go on with losses that are not finite; they are by direction."""
+        """Raise TrainingError if a loss (one per direction) is not finite."""
         if not np.isfinite(losses).all():
             self._stop(step, what, ~np.isfinite(losses))
 
     def _stop(self, step: int, what: str, directions: NDArray[np.bool_]) -> None:
         names = [name for name, concerned in zip(self.names, directions, strict=True) if concerned]
         raise TrainingError(
-            f"update {step}: {what} is not finite, in {some(names)}; nothing was saved. Go on from the last checkpoint "
-            "with --resume and a lower train.learning_rate, a longer train.warmup, train.clip=1 or "
+            f"update {step}: {what} is not finite, in {some(names)}; this update was not saved. Resume from the last "
+            "checkpoint with --resume and a lower train.learning_rate, a longer train.warmup, train.clip=1 or "
             "train.precision=float32"
         )

@@ -1,4 +1,4 @@
-"""What `evenglot train` prints before it starts and when it is done."""
+"""The tables that `evenglot train` prints at the start and at the end."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from evenglot.wording import duration, number, percent
 
 
 def start_table(event: ConfigEvent) -> Table:
-    """What will be sampled of each direction, largest first."""
+    """Size, initial mixture and planned passes per direction, largest first."""
     facts = event.directions
     rows = {
         name: [
@@ -26,10 +26,10 @@ def start_table(event: ConfigEvent) -> Table:
         ]
         for name in sorted(facts, key=lambda name: -facts[name].pairs)
     }
-    columns = ["pairs", "target tokens", "p %", "q %", "interval", "in all"]
-    of = "the loss" if reweights(event) else "what is shown"
-    notes = f"p: share of the data; q: share of {of} at first.\ninterval, in all: passes over the corpus."
-    return _with_notes(table("What the model will see", rows, columns), notes)
+    columns = ["pairs", "target tokens", "p %", "q %", "per interval", "total"]
+    of = "the loss" if reweights(event) else "the samples"
+    notes = f"p: share of the data; q: initial share of {of}.\nper interval, total: passes over the corpus."
+    return _with_notes(table("Planned training data", rows, columns), notes)
 
 
 def _with_notes(result: Table, notes: str) -> Table:
@@ -38,9 +38,9 @@ def _with_notes(result: Table, notes: str) -> Table:
 
 
 def start_summary(event: ConfigEvent) -> str:
-    """The run in two lines: what does the work, and how much of it there is."""
+    """Strategy, model size, hardware and length of the run, in two lines."""
     interval = event.updates_per_interval
-    intervals = f", about {interval:,.0f} an interval" if interval else ""
+    intervals = f", about {interval:,.0f} per interval" if interval else ""
     seconds = event.seconds_estimated
     time = f"; about {duration(seconds)}" if seconds else ""
     return (
@@ -59,7 +59,7 @@ def _count(how_many: int, one: str, more: str) -> str:
 
 
 def end_table(events: Sequence[Event]) -> Table:
-    """What became of each direction: how often it was read, its shares, and its losses; largest first."""
+    """Passes, shares and losses per direction at the end of a run, largest first."""
     standings = Standings()
     standings.take(events)
     best = best_validation(events)
@@ -78,9 +78,9 @@ def end_table(events: Sequence[Event]) -> Table:
             *([number(chrf.get(name), 1)] if chrf else []),
         ]
     columns = ["pairs", "passes", "first q", "last q", "train", "valid", *(["chrF"] if chrf else [])]
-    of = "the loss" if standings.reweights else "what was shown"
-    notes = f"q: share of {of}, in %; train: the last training loss."
+    of = "the loss" if standings.reweights else "the samples"
+    notes = f"q: share of {of}, in %; train: last training loss."
     if best is not None:
-        averaged = ", an average" if isinstance(best, AverageEvent) else ""
+        averaged = " (averaged)" if isinstance(best, AverageEvent) else ""
         notes += f"\nvalid: validation loss of the best model{averaged}, after {best.step:,} updates."
-    return _with_notes(table("What each direction got", rows, columns), notes)
+    return _with_notes(table("Results per direction", rows, columns), notes)

@@ -1,4 +1,4 @@
-"""TensorBoard and Weights & Biases as readers of the log: they show the same numbers, and training needs neither."""
+"""TensorBoard and Weights & Biases as optional readers of the event log."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from evenglot.runs.events import BalanceEvent, ConfigEvent, Event, IntervalEvent
 from evenglot.runs.log import Reader
 from evenglot.wording import did_you_mean
 
-# Which numbers of an event go where: group -> fields of the event.
+# Scalars of an event: tag prefix -> fields of the event.
 NUMBERS: dict[type[Event], dict[str, Sequence[str]]] = {
     StepEvent: {"train": ("loss", "learning_rate", "tokens_per_second", "gradient_norm", "tokens")},
     IntervalEvent: {"data": ("padding",)},
     ValidationEvent: {"valid": ("pooled", "macro", "worst", "score", "seconds")},
     ProbeEvent: {"probe": ("seconds",)},
 }
-# Numbers by direction: field of the event -> group.
+# Scalars per direction: field of the event -> tag prefix.
 BY_DIRECTION: dict[type[Event], dict[str, str]] = {
     StepEvent: {"losses": "train_loss", "target": "target"},
     IntervalEvent: {"mixture": "mixture"},
@@ -32,7 +32,7 @@ BY_DIRECTION: dict[type[Event], dict[str, str]] = {
 
 
 def scalars(event: Event) -> dict[str, float]:
-    """The numbers of an event under the names that trackers show, such as `train/loss` or `mixture/aze-en`."""
+    """The scalars of an event by tag, such as `train/loss` or `mixture/aze-en`."""
     return {tag: value for tag, value in _tagged(event) if isinstance(value, int | float)}
 
 
@@ -46,8 +46,8 @@ def _tagged(event: Event) -> Iterator[tuple[str, Any]]:
 class TensorBoard:
     """Writes event files for TensorBoard into a folder.
 
-    A resumed run names the step it goes on from: points from there on are purged, as they will be made again. Those
-    that the log kept, because they came before the checkpoint, are put back.
+    A resumed run passes the step it resumes from: later points are purged, as they will be computed again. Points at
+    that step that were logged before the checkpoint are written again.
     """
 
     def __init__(self, folder: Path, purge_step: int | None = None, kept: Sequence[Event] = ()) -> None:
@@ -59,13 +59,13 @@ class TensorBoard:
                 self.read(event)
 
     def read(self, event: Event) -> None:
-        """Write the numbers of an event; one that comes twice at a step (`balance`, then `interval`) once."""
+        """Write the scalars of an event; a tag that repeats at a step (`balance`, then `interval`) is written once."""
         time = datetime.fromisoformat(event.time).timestamp()
         for tag, value in scalars(event).items():
             if self._last_step.get(tag) != event.step:
                 self._last_step[tag] = event.step
                 self._writer.add_scalar(tag, value, event.step, walltime=time)
-        self._writer.flush()  # what comes before a checkpoint is never written again, so it must not be lost
+        self._writer.flush()  # events before a checkpoint are not written again on resume, so they must not be lost
 
     def close(self) -> None:
         """Close the event file."""
@@ -73,12 +73,12 @@ class TensorBoard:
 
 
 class WeightsAndBiases:
-    """Sends the numbers to Weights & Biases, or keeps them in the run's folder if WANDB_MODE=offline.
+    """Sends scalars to Weights & Biases, or stores them in the run folder if WANDB_MODE=offline.
 
-    The id is stored in the folder, so that a resumed run is the same run there. What W&B was given is not what it has:
-    a kill loses what it had not written yet. So a resumed run asks it where it stands and hands it the rest of the log.
-    Offline it starts from nothing, and gets all: of several parts with one id, the one that is synced last replaces the
-    others, and the newest is complete.
+    The W&B id is stored in the run folder, so that a resumed run continues the same W&B run. If a process is killed,
+    W&B may lose points that it has not written yet. So a resumed run queries the last step that W&B has and sends the
+    rest of the log. Offline there is no last step, and the whole log is sent again: of several parts with the same id,
+    the one synced last replaces the others, and the newest is complete.
     """
 
     def __init__(
@@ -98,18 +98,18 @@ class WeightsAndBiases:
                 id=identity,
                 dir=str(folder),
                 resume="allow",
-                # It shall not take over the terminal, nor draw curves of a hundred numbers there at the end.
+                # Do not capture the terminal, and print no summary at the end.
                 settings=package.Settings(console="off", quiet=True),
             )
         except package.Error as error:
             advice = "log in with `wandb login`, or set WANDB_MODE=offline to send the run later"
-            raise ValueError(f"Weights & Biases cannot start: {error}; {advice}") from error
-        self._first_step: int = self._run.step  # it has all before, and never takes a point back
+            raise ValueError(f"Weights & Biases failed to start: {error}; {advice}") from error
+        self._first_step: int = self._run.step  # W&B has all earlier points, and points cannot be removed
         for event in kept:
             self.read(event)
 
     def read(self, event: Event) -> None:
-        """Send the numbers of an event, and the configuration when it comes."""
+        """Send the scalars of an event; of a `config` event, the configuration."""
         if isinstance(event, ConfigEvent):
             self._run.config.update(dict(event.config), allow_val_change=True)
         numbers = scalars(event)
@@ -117,15 +117,15 @@ class WeightsAndBiases:
             self._run.log(numbers, step=event.step)
 
     def close(self) -> None:
-        """Send what is left."""
+        """Send the remaining points and end the W&B run."""
         self._run.finish()
 
 
 def _stored_id(file: Path, resume: bool) -> str:
-    """The id of the run in this folder; a new run gets a new one."""
+    """The W&B id of the run in this folder; a new run gets a new id."""
     stored = file.read_text(encoding="utf-8").strip() if resume and file.exists() else ""
     identity = stored or uuid4().hex[:8]
-    file.parent.mkdir(parents=True, exist_ok=True)  # where there is no such folder, W&B writes to /tmp
+    file.parent.mkdir(parents=True, exist_ok=True)  # without this folder, W&B writes to /tmp
     file.write_text(identity + "\n", encoding="utf-8")
     return identity
 
@@ -152,9 +152,9 @@ TRACKERS: dict[str, Callable[[Path, int, Sequence[Event]], Reader]] = {
 
 
 def trackers(names: Sequence[str], folder: Path, step: int = 0, kept: Sequence[Event] = ()) -> list[Reader]:
-    """Readers of these names for the run in a folder, which goes on from this step (0: a new run).
+    """Trackers of these names for the run in a folder, which continues from `step` (0: a new run).
 
-    `kept` are the events of the log after it was rewound to the checkpoint: `read_log(folder / "log.jsonl")`.
+    `kept`: the events of the log after it was rewound to the checkpoint, from `read_log(folder / "log.jsonl")`.
     """
     for name in names:
         if name not in TRACKERS:

@@ -1,4 +1,4 @@
-"""From a configuration to a trained model in a run folder: `evenglot train`."""
+"""`evenglot train`: from a configuration to a trained model in a run folder."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from evenglot.wording import some
 
 
 def train(config: Config, folder: Path, *, resume: bool = False) -> str:
-    """Train in a folder, alone or with the processes that `torchrun` started. Returns the reason why it ended.
+    """Train in a run folder, in one process or in those started by `torchrun`. Returns the reason why it ended.
 
     `resume`: continue the run in this folder, if there is one.
     """
     run = Run(Path(folder))
     store = open_prepared(config, verify=False)  # before anything is written
-    if not any(run.checkpoints.glob("*")):  # later on the content of the store decides
+    if not any(run.checkpoints.glob("*")):  # a resumed run compares the content of the store instead
         refuse_other_text(config, store)
     with processes(config.train) as mine, _only_one(run, mine):
         if mine.is_first:
@@ -35,8 +35,8 @@ def train(config: Config, folder: Path, *, resume: bool = False) -> str:
         balance = config.balance
         if mine.is_first and (elsewhere := other_paths(config, store)):
             Bars().note(
-                f"{some(elsewhere)}: other paths than when the store was prepared. Training goes by the store; if "
-                "there is other text, run `evenglot prepare` first."
+                f"{some(elsewhere)}: the paths have changed since the store was prepared. Training uses the store; if "
+                "the text has changed, run `evenglot prepare` first."
             )
         if (mixture := balance.reference_mixture) is not None:
             reason = _train_reference(config, mixture, run, store, mine, resume)
@@ -70,7 +70,7 @@ def _check_folder(run: Run, config: Config, resume: bool) -> None:
 
 
 def _train_reference(config: Config, mixture: str, run: Run, store: Store, mine: Processes, resume: bool) -> str:
-    """`balance.baseline: auto`: a run on a mixture that stays, and its losses. What is done is not done again."""
+    """`balance.baseline: auto`: train a reference run with a fixed mixture and compute its losses, if not done yet."""
     signal = config.balance.description.needs.losses or Signal()
     bars = Bars()
     plain = reference_config(config, mixture)
@@ -78,13 +78,13 @@ def _train_reference(config: Config, mixture: str, run: Run, store: Store, mine:
     if resume and run.baseline_file.exists():
         if run.reference.config_file.exists():
             run.reference.refuse_if_changed(plain)
-        return "done"  # its checkpoints may be gone: its losses are all that is needed
+        return "done"  # only the losses are needed; the checkpoints may have been removed
     _check_folder(run.reference, plain, resume)
     if mine.is_first:
-        drawn = "on the data as they are" if mixture == "data" else f"with {mixture}"
+        sampling = "proportional sampling" if mixture == "data" else mixture
         bars.note(
-            f"balance.baseline: auto. First a reference run {drawn}, as long as this one, in "
-            f"{run.reference.folder}: it doubles the cost."
+            f"balance.baseline: auto. Training a reference run of the same length with {sampling} first, in "
+            f"{run.reference.folder}; this doubles the cost."
         )
     reason = _train(plain, plain.balance, run.reference, store, mine, resume)
     if reason != "stopped":
@@ -94,13 +94,15 @@ def _train_reference(config: Config, mixture: str, run: Run, store: Store, mine:
 
 @contextmanager
 def _only_one(run: Run, mine: Processes) -> Iterator[None]:
-    """Two runs must not write into one folder."""
+    """Lock the run folder, so that no other process writes to it."""
     if not mine.is_first:
         yield
         return
     try:
         run.folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise RunError(f"{run.folder}: cannot be the folder of a run: {error.strerror}") from error
-    with lock(run.folder, f"{run.folder}: another process is training here; wait for it, or choose another --out"):
+        reason = f"cannot create the run folder: {error.strerror}; choose another with --out"
+        raise RunError(f"{run.folder}: {reason}") from error
+    busy = f"{run.folder}: another process is training in this folder; wait for it, or choose another --out"
+    with lock(run.folder, busy):
         yield

@@ -1,4 +1,4 @@
-"""How good is the model on held-out text of every direction? Loss, chrF, and the number by which the best is chosen."""
+"""Validation: loss and chrF per direction on held-out text, and the score that selects the best model."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from evenglot.symbols import PAD
 from evenglot.training.step import Observed, Step
 
 NO_PAIRS = ParallelSequences(*(Sequences(np.empty(0, dtype=np.uint16), np.zeros(1, dtype=np.int64)) for _ in range(2)))
-LONGEST_RATIO = 3  # a translation may have so many times the pieces of its source, and ten more
+LONGEST_RATIO = 3  # a translation has at most 3 times the subwords of its source plus 10
 
 
 @dataclass(frozen=True, eq=False)
 class Validation:
-    """Losses by direction, and what they come to: `pooled` over all tokens, `macro` over directions, the `worst`."""
+    """Losses per direction and their aggregates: `pooled` over all tokens, `macro` over directions, and the `worst`."""
 
     seen: Observed
     loss: dict[str, float]
@@ -34,11 +34,11 @@ class Validation:
     pooled: float
     macro: float
     worst: float
-    score: float  # the one of these three by which the best model is chosen
+    score: float  # the one of these three that selects the best model
 
 
 class Validator:
-    """Validates on the directions that have validation text; the others are left out."""
+    """Validates on the directions that have validation text."""
 
     def __init__(self, step: Step, store: Store, budget: int, settings: TrainSettings) -> None:
         self.step, self.store, self.budget, self.settings = step, store, budget, settings
@@ -46,7 +46,7 @@ class Validator:
         self.corpora = {name: store.corpus(name, "valid") if name in self.names else NO_PAIRS for name in step.names}
 
     def validate(self) -> Validation:
-        """Losses and, if asked for, chrF of greedy translations; the same on all processes."""
+        """Losses and, if enabled, chrF of greedy translations; the same on all processes."""
         seen = losses_of(self.step, self.corpora, self.budget)
         loss = {name: value for name, value in seen.means(self.step.names).items() if value is not None}
         per_character = {n: v for n, v in seen.means(self.step.names, "character").items() if v is not None}
@@ -56,7 +56,7 @@ class Validator:
         return Validation(seen, loss, per_character, chrf, **result, score=result[self.settings.select])
 
     def _chrf(self) -> dict[str, float]:
-        """The directions are dealt out to the processes."""
+        """chrF per direction; the directions are distributed over the processes."""
         processes = self.step.processes
         scores = torch.zeros(len(self.names), dtype=torch.float64)
         for i in range(processes.rank, len(self.names), processes.world):
@@ -85,7 +85,7 @@ class Validator:
 def losses_of(
     step: Step, corpora: Mapping[str, ParallelSequences], budget: int, advance: Advance | None = None
 ) -> Observed:
-    """Losses on all pairs of these corpora, dropout off; the processes share the work. `advance` counts batches."""
+    """Losses on all pairs of these corpora, without dropout, computed by all processes. `advance` counts batches."""
     processes = step.processes
     pairs = all_pairs({name: len(corpus) for name, corpus in corpora.items()})
     loader = load(

@@ -1,4 +1,4 @@
-"""What looks like a mistake before a run begins, but may be meant: a key for each doubt, and a line for a person."""
+"""Warnings about a configuration that may be a mistake, before a run starts: (kind, message) of each."""
 
 from __future__ import annotations
 
@@ -12,60 +12,65 @@ from evenglot.batches.load import Loader
 from evenglot.config import Config
 from evenglot.corpus.store import Store
 
-FEW_BATCHES = 8  # in an update: the lengths in it are not those of the corpus
-FEW_INTERVALS = 10  # a game of fewer rounds is none
+FEW_BATCHES = 8  # per update: so few do not represent the lengths in the corpus
+FEW_INTERVALS = 10  # fewer do not let the mixture adapt
 
-Doubts = Iterator[tuple[str, str]]
+Found = Iterator[tuple[str, str]]
 
 
-def doubts(config: Config, store: Store, processes: int, balancer: Balancer, loader: Loader, updates: int) -> Doubts:
-    """All of them, for a run of so many updates that begins with the interval of this loader."""
+def warnings_about(
+    config: Config, store: Store, processes: int, balancer: Balancer, loader: Loader, updates: int
+) -> Found:
+    """All warnings for a run of `updates` updates; `loader` has its first interval."""
     train, batches = config.train, config.batches.micro_batches
     yield from _rounds(config, balancer, loader, updates / len(loader))
     yield from _losses(balancer, batches)
     yield from _radius(balancer)
     if train.warmup >= train.updates:
-        yield "warmup", f"train.warmup ({train.warmup}) is as long as the whole run; the rate never peaks"
+        yield (
+            "warmup",
+            f"train.warmup ({train.warmup}) is at least as long as the run; the learning rate never reaches its peak",
+        )
     if train.patience is not None and not any("valid" in store.splits(name) for name in store.directions):
-        yield "patience", "train.patience has nothing to go by: there is no validation text (data.valid)"
+        yield "patience", "train.patience has no effect without validation text; set data.valid"
     if processes > batches:
         yield (
             "processes",
-            f"{processes} processes share {batches} batches an update: some have nothing to do; raise "
-            "batches.tokens_per_update or lower tokens_per_batch",
+            f"{processes} processes share {batches} batches per update, so some are idle; raise "
+            "batches.tokens_per_update or lower batches.tokens_per_batch",
         )
 
 
-def _rounds(config: Config, balancer: Balancer, loader: Loader, intervals: float) -> Doubts:
-    """Does the run have enough intervals for the mixture to adapt?"""
+def _rounds(config: Config, balancer: Balancer, loader: Loader, intervals: float) -> Found:
+    """Too few intervals for the mixture to adapt."""
     follows_losses = balancer.needs.losses is not None and balancer.cadence == "interval"
     if follows_losses and intervals < FEW_INTERVALS:
         pairs = max(1, round(sum(loader.interval.counts.values()) * intervals / (2 * FEW_INTERVALS)))
-        better = f"with batches.interval_pairs: {pairs} it would be {2 * FEW_INTERVALS} times"
-        if config.draw_options["rule"] == "released":  # it has a length of its own
+        better = f"set batches.interval_pairs: {pairs} to update it {2 * FEW_INTERVALS} times"
+        if config.draw_options["rule"] == "released":  # it determines the length of the interval
             better = "train longer"
-        times = f"the mixture is set {math.ceil(intervals)} times in this run"
-        yield "intervals", f"{times}, too seldom to balance anything; {better}"
+        times = f"the mixture is updated only {math.ceil(intervals)} times in this run"
+        yield "intervals", f"{times}, too few for it to adapt; {better}"
 
 
-def _losses(balancer: Balancer, batches: int) -> Doubts:
-    """Do the losses that the mixture answers tell of languages?"""
+def _losses(balancer: Balancer, batches: int) -> Found:
+    """Loss estimates that depend on sentence length more than on the language."""
     better = balancer.steadier_estimator
     if better is not None and batches < FEW_BATCHES:
         yield (
             "estimator",
-            f"batches hold sentences of like length; with {batches} an update, the mean of an update may tell of "
-            f"lengths more than of languages; set balance.estimator: {better}",
+            f"each batch has sentences of similar length; with {batches} batches per update, the mean loss of an "
+            f"update may depend on length more than on the language; set balance.estimator: {better}",
         )
 
 
-def _radius(balancer: Balancer) -> Doubts:
-    """Can the mixture go anywhere? Our radius speaks of the rarest group, and it may be next to nothing."""
+def _radius(balancer: Balancer) -> Found:
+    """A radius too small to matter: max_upsample bounds the smallest group, which may be tiny."""
     if balancer.is_faint:
         p = balancer.groups.p
         rarest = balancer.groups.names[int(np.argmin(np.where(p > 0, p, 1)))]
         yield (
             "radius",
-            f"{rarest} is so small that the mixture can go no farther from the data than tau = {FAINT_TAU} does "
-            "(max_upsample speaks of the smallest); balance.rho=tau:1.5 goes farther",
+            f"{rarest} is so small that the mixture stays closer to proportional than tau = {FAINT_TAU} "
+            "(max_upsample limits the smallest group); set balance.rho=tau:1.5 for a larger radius",
         )

@@ -1,6 +1,7 @@
 import json
 import math
 import random
+import re
 import shutil
 import signal
 import stat
@@ -128,19 +129,19 @@ def test_the_state_comes_back_exactly(state):
     "state", [{"a": math.nan}, {"a": [math.inf]}, {"a": {1: 2}}, {"a": [({None: 1},)]}, {"a": object()}, {"a": {1, 2}}]
 )
 def test_a_state_that_json_would_change_is_refused(tmp_path, state):
-    with pytest.raises(ValueError, match="the state of a checkpoint"):
+    with pytest.raises(ValueError, match="^state: "):
         save_at(tmp_path, 1, state=state)
     assert names(tmp_path) == []
 
 
 @pytest.mark.parametrize("name", ["", "../up", "a/b", "step-00000003", "step-x", "x.unfinished", ".hidden", "a\n"])
 def test_names_that_would_be_taken_for_something_else_are_refused(tmp_path, name):
-    with pytest.raises(ValueError, match="cannot name a checkpoint"):
+    with pytest.raises(ValueError, match=f"^name: {re.escape(repr(name))}"):
         save_at(tmp_path, 1, name=name)
 
 
 def test_a_negative_step_is_refused(tmp_path):
-    with pytest.raises(ValueError, match="step is -1"):
+    with pytest.raises(ValueError, match="^step: .*-1"):
         save_at(tmp_path, -1)
 
 
@@ -317,7 +318,7 @@ def test_a_file_with_the_right_checksum_that_holds_no_tensors(tmp_path, content)
     saved = save_at(tmp_path, 1, optimizer=None)
     (saved.folder / "model.safetensors").write_bytes(content)
     rewrite_state(saved.folder, files={"model.safetensors": [len(content), zlib.crc32(content)]})
-    with pytest.raises(DamagedCheckpointError, match="model.safetensors: does not hold tensors"):
+    with pytest.raises(DamagedCheckpointError, match=r"model\.safetensors: "):
         saved.read()
 
 
@@ -339,7 +340,7 @@ def test_if_all_are_damaged_it_does_not_begin_anew_silently(tmp_path):
     for step in (1, 2):
         (save_at(tmp_path, step).folder / FILES[step]).unlink()
     warnings = []
-    with pytest.raises(DamagedCheckpointError, match="none of its checkpoints is intact"):
+    with pytest.raises(DamagedCheckpointError, match=f"^{tmp_path}: "):
         latest(tmp_path, warnings.append)
     assert len(warnings) == 2
 
@@ -347,7 +348,7 @@ def test_if_all_are_damaged_it_does_not_begin_anew_silently(tmp_path):
 def test_files_of_two_checkpoints_do_not_mix(tmp_path):
     one, two = save_at(tmp_path, 1), save_at(tmp_path, 2)
     shutil.copy(one.folder / "model.safetensors", two.folder)
-    with pytest.raises(DamagedCheckpointError, match="changed since it was written"):
+    with pytest.raises(DamagedCheckpointError, match="step-00000002/model.safetensors: "):
         two.read()
 
 
@@ -437,16 +438,15 @@ def test_a_full_disk_is_said_and_harms_nothing(tmp_path):
     lines = done.stdout.splitlines()
     assert len(lines) == 6  # model, optimizer and state too large, each in place of an older one and as a new one
     for line, step in zip(lines, (1, 2) * 3, strict=True):
-        assert line.startswith(f"{tmp_path}/step-0000000{step}: the checkpoint cannot be saved: ")
-        assert "cannot be saved: file too large" in line
-        assert "free some space" in line
+        assert line.startswith(f"{tmp_path}/step-0000000{step}: ")
+        assert "file too large" in line
     assert names(tmp_path) == ["step-00000001"]
     assert_same(before.read().model, weights(1))
 
 
 def test_a_root_that_cannot_be_made_is_said(tmp_path):
     (tmp_path / "file").touch()
-    with pytest.raises(OSError, match="the checkpoint cannot be saved: not a directory"):
+    with pytest.raises(OSError, match="file/checkpoints/step-00000001: .*not a directory"):
         save_at(tmp_path / "file" / "checkpoints", 1)
 
 
@@ -528,7 +528,7 @@ def test_prune_removes_leftovers_and_nothing_that_it_cannot_judge(tmp_path):
 @pytest.mark.parametrize(("keep_last", "keep_best"), [(-1, 1), (1, -1)])
 def test_a_negative_number_to_keep_is_refused(tmp_path, keep_last, keep_best):
     save_at(tmp_path, 1)
-    with pytest.raises(ValueError, match="must not be negative"):
+    with pytest.raises(ValueError, match=f"^keep_last, keep_best: .*{keep_last} and {keep_best}"):
         prune(tmp_path, keep_last, keep_best)
     assert names(tmp_path) == ["step-00000001"]
 
@@ -564,9 +564,9 @@ def test_the_average_of_the_same_is_the_same(values, copies, is_half):
 @pytest.mark.parametrize(
     ("other", "message"),
     [
-        ({"w": torch.zeros(2)}, r"b is only in .*step-00000001; these models cannot be averaged"),
-        ({"w": torch.zeros(2), "b": torch.zeros(1), "c": torch.zeros(1)}, r"c is only in .*step-00000002;"),
-        ({"w": torch.zeros(2, 1), "b": torch.zeros(1)}, r"w is \[2, 1\] in .*-00000002, \[2\] in .*-00000001; these"),
+        ({"w": torch.zeros(2)}, "^b: .*step-00000001"),
+        ({"w": torch.zeros(2), "b": torch.zeros(1), "c": torch.zeros(1)}, "^c: .*step-00000002"),
+        ({"w": torch.zeros(2, 1), "b": torch.zeros(1)}, r"^w: \[2, 1\] in .*-00000002, \[2\] in .*-00000001;"),
     ],
 )
 def test_different_models_are_not_averaged(tmp_path, other, message):
@@ -576,7 +576,7 @@ def test_different_models_are_not_averaged(tmp_path, other, message):
 
 
 def test_nothing_and_damaged_ones_are_not_averaged(tmp_path):
-    with pytest.raises(ValueError, match="no checkpoints to average"):
+    with pytest.raises(ValueError, match="^checkpoints: "):
         average([])
     saved = save_at(tmp_path, 1)
     flip(0.9)(saved.folder / "model.safetensors")

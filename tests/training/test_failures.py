@@ -16,6 +16,7 @@ from evenglot.config import load_config
 from evenglot.corpus.prepare import prepare
 from evenglot.progress import Bars
 from evenglot.runs import checkpoint
+from evenglot.runs.run import ChangedSettingsError
 from evenglot.training.train import train
 from tests.tasks import CONFIG, write_corpora
 from tests.training.commands import (
@@ -47,7 +48,7 @@ def refused(conf, tmp_path):
 
 @pytest.fixture(scope="module")
 def done(conf, tmp_path_factory):
-    """A run of three updates; copy it before you go on with it."""
+    """A run of three updates; copy it before resuming it."""
     run = tmp_path_factory.mktemp("done") / "run"
     train(configured(conf, SHORT), run)
     return run
@@ -74,7 +75,6 @@ def test_a_loss_that_is_not_finite_stops_before_it_does_harm(refused, tmp_path, 
     line = refused(settings=settings, processes=processes)
     last = events(tmp_path / "run", "step")[-1]["step"]
     assert f"update {last + 1}: " in line
-    assert "is not finite" in line
     assert all(name in line for name in NAMES)
     assert "train.learning_rate" in line
     kept = checkpoint.open_checkpoint(newest(tmp_path / "run"))
@@ -84,7 +84,9 @@ def test_a_loss_that_is_not_finite_stops_before_it_does_harm(refused, tmp_path, 
 
 def test_a_run_whose_loss_exploded_goes_on_with_a_lower_rate(refused, conf, begun, tmp_path):
     explosive, tame = (overrides(train={"updates": 6, "warmup": 0, "learning_rate": rate}) for rate in (1e30, 1e-3))
-    assert "update 5: the loss is not finite" in refused("--resume", settings=explosive)
+    line = refused("--resume", settings=explosive)
+    assert "update 5: " in line
+    assert "train.learning_rate" in line
     assert newest(begun).name == "step-00000003"
     finish(*arguments(conf, begun, tame, "--resume"), output=tmp_path / "output")
     assert newest(begun).name == "step-00000006"
@@ -96,7 +98,9 @@ def test_a_run_whose_loss_exploded_goes_on_with_a_lower_rate(refused, conf, begu
 def test_a_run_is_not_begun_where_there_is_one(refused, begun):
     before = contents(begun)
     line = refused(settings=SHORT)
-    assert f"{begun}: there is a run already, at update 3; go on with --resume" in line
+    assert f"{begun}: " in line
+    assert "update 3" in line
+    assert "--resume" in line
     assert contents(begun) == before
 
 
@@ -112,8 +116,10 @@ def test_a_run_is_not_begun_where_there_is_one(refused, begun):
 )
 def test_a_run_does_not_go_on_with_other_settings(conf, begun, key, value):
     before = contents(begun)
-    with pytest.raises(ValueError, match=f"{key}.* changed since this run began") as error:
+    with pytest.raises(ChangedSettingsError) as error:
         train(configured(conf, [*SHORT, f"{key}={value}"]), begun, resume=True)
+    assert all(changed == key or changed.startswith(f"{key}.") for changed in error.value.keys)
+    assert error.value.keys
     assert len(str(error.value).splitlines()) == 1
     assert contents(begun) == before
 
@@ -121,7 +127,7 @@ def test_a_run_does_not_go_on_with_other_settings(conf, begun, key, value):
 def test_another_radius_is_named(refused, conf, tmp_path):
     train(configured(conf, overrides({"strategy": "chi-ibr", "rho": 0.1}, train={"updates": 2})), tmp_path / "run")
     line = refused("--resume", settings=overrides({"strategy": "chi-ibr", "rho": 0.2}, train={"updates": 2}))
-    assert "balance.rho changed since this run began" in line
+    assert "balance.rho" in line
 
 
 def test_a_run_may_go_on_for_longer(conf, begun, tmp_path):
@@ -135,14 +141,16 @@ def test_a_run_may_go_on_for_longer(conf, begun, tmp_path):
 def test_a_run_does_not_go_on_where_every_checkpoint_is_damaged(refused, begun):
     for file in (begun / "checkpoints").glob("*/model.safetensors"):
         file.write_bytes(file.read_bytes()[:-1])
-    assert "none of its checkpoints is intact" in refused("--resume", settings=SHORT)
+    assert f"{begun / 'checkpoints'}: " in refused("--resume", settings=SHORT)
 
 
 @pytest.mark.parametrize("options", [(), ("--resume",)])
 def test_the_record_of_a_run_whose_checkpoints_were_removed_is_not_lost(refused, begun, options):
     shutil.rmtree(begun / "checkpoints")
     before = contents(begun)
-    assert f"{begun}: there is a run already, whose checkpoints were removed" in refused(*options, settings=SHORT)
+    line = refused(*options, settings=SHORT)
+    assert f"{begun}: " in line
+    assert "--out" in line
     assert contents(begun) == before
 
 
@@ -158,7 +166,9 @@ def test_two_processes_do_not_train_in_one_folder(refused, conf, tmp_path):
     endless = overrides(train={"updates": 100_000, "log_every": 1})
     with Command(*arguments(conf, run, endless), output=tmp_path / "first") as first:
         assert wait_until(lambda: bool(events(run, "step")), lambda: first.runs)
-        assert f"{run}: another process is training here" in refused("--resume", settings=endless)
+        line = refused("--resume", settings=endless)
+        assert f"{run}: " in line
+        assert "--out" in line
         assert first.runs
     finish(*arguments(conf, run, overrides(train={"updates": 1}), "--resume"), output=tmp_path / "third")
 
@@ -186,22 +196,24 @@ def test_a_store_must_be_prepared(refused, own):
 def test_a_store_must_be_of_the_same_directions(refused, own):
     own.write_text(CONFIG.replace("[aa, bb, cc]", "[aa, bb]"))
     line = refused(conf=own)
-    assert "was prepared for other directions (cc-en); run `evenglot prepare`" in line
+    assert "cc-en" in line
+    assert "evenglot prepare" in line
 
 
 @pytest.mark.parametrize("key", ["store.valid_cap=5", "store.seed=9", "data.invalid_utf8=drop"])
 def test_a_store_must_be_of_the_same_settings(refused, own, key):
     line = refused(conf=own, settings=[*SHORT, key])
-    assert f"was prepared with another {key.split('=')[0]}; run `evenglot prepare`" in line
+    assert key.split("=")[0] in line
+    assert "evenglot prepare" in line
 
 
 def test_text_elsewhere_than_in_the_store_is_mentioned(own, tmp_path, capsys):
     for file in own.parent.glob("train.*"):
         shutil.copy(file, tmp_path / file.name)
     train(configured(own, [*SHORT, f"data.train={tmp_path}/train.{{pair}}.{{lang}}"]), tmp_path / "run")
-    assert "data.train: other paths than when the store was prepared" in capsys.readouterr().err
+    assert "data.train: " in capsys.readouterr().err
     train(configured(own, SHORT), tmp_path / "other")
-    assert "other paths" not in capsys.readouterr().err
+    assert "data.train" not in capsys.readouterr().err
 
 
 def test_the_settings_of_a_store_are_those_it_was_made_with(refused, own):
@@ -217,7 +229,9 @@ def test_a_store_must_not_change_under_a_run(refused, own, tmp_path):
     corpus = own.parent / "train.cc-en.en"
     corpus.write_text(corpus.read_text().replace("ba", "be"))
     prepare(load_config(own), Bars())
-    assert "the store has other content than when this run began" in refused("--resume", settings=SHORT, conf=own)
+    line = refused("--resume", settings=SHORT, conf=own)
+    assert f"{load_config(own).store.folder}: " in line
+    assert "--out" in line
     assert contents(tmp_path / "run" / "checkpoints") == before
 
 
@@ -259,7 +273,8 @@ def _with_little_memory():
 def test_a_batch_too_large_for_memory_is_named(refused):
     huge = overrides(model={"ffn": 65_536}, batches={"tokens_per_batch": 65_536, "tokens_per_update": 65_536})
     line = refused(settings=huge, before=_with_little_memory)
-    assert "update 0: out of memory with batches of 65,536 tokens" in line
+    assert "update 0: " in line
+    assert "65,536 tokens" in line
     assert "--set batches.tokens_per_batch=32768" in line
 
 

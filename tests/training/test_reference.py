@@ -97,7 +97,7 @@ def test_groups_have_the_token_means_of_their_directions_together(reference, con
 
 def test_a_folder_without_a_model_is_refused(reference, tmp_path):
     Run(reference[1]).config().save(tmp_path / "config.yaml")
-    with pytest.raises(RunError, match="no checkpoint yet"):
+    with pytest.raises(RunError, match=f"^{tmp_path}: .*checkpoint"):
         compute(tmp_path, tmp_path / "losses.json")
     assert not (tmp_path / "losses.json").exists()
 
@@ -116,7 +116,7 @@ def test_a_file_of_reference_losses_is_what_the_balancer_uses(configure, tmp_pat
 def test_a_direction_without_a_reference_loss_is_an_error_before_anything_is_done(configure, tmp_path):
     (tmp_path / "losses.json").write_text(json.dumps({"losses": {"aa-en": 1.0, "cc-en": 2.0}}))
     config = configure({"strategy": "chi-ibr", "baseline": str(tmp_path / "losses.json")})
-    with pytest.raises(ValueError, match="baseline: no reference loss for bb-en"):
+    with pytest.raises(ValueError, match="^baseline: .*bb-en"):
         train(config, tmp_path / "run")
     assert not (tmp_path / "run" / "log.jsonl").exists()
     assert not (tmp_path / "run" / "config.yaml").exists()
@@ -182,7 +182,7 @@ def test_a_resume_needs_the_losses_of_the_reference_not_its_checkpoints(automati
 def test_without_resume_a_finished_reference_is_not_overwritten(automatic, conf, tmp_path):
     overrides, finished = automatic
     shutil.copytree(finished / "reference", tmp_path / "run" / "reference")
-    with pytest.raises(RunError, match="there is a run already"):
+    with pytest.raises(RunError, match=f"^{tmp_path / 'run' / 'reference'}: "):
         train(load_config(conf, overrides, check_files=False), tmp_path / "run")
     assert checkpoints(tmp_path / "run" / "reference" / "checkpoints")
 
@@ -242,5 +242,5 @@ def test_the_command_refuses_a_folder_that_is_no_run_in_one_line(tmp_path):
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert done.stderr.count("\n") == 1
-    assert "not a run" in done.stderr
+    assert f"{tmp_path}: " in done.stderr
     assert list(tmp_path.iterdir()) == []

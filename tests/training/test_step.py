@@ -210,7 +210,8 @@ def test_a_loss_that_is_not_finite_names_its_direction_and_spares_the_model(stra
     with torch.no_grad():
         step.model.source_embedding.weight[poison] = torch.nan
     before = weights_of(step.model)
-    with pytest.raises(TrainingError, match=r"update 1: the loss is not finite, in bb-en; nothing was saved") as error:
+    with pytest.raises(TrainingError, match=r"^update 1: .*bb-en") as error:
         do(step, create(strategy, SIZES), batches=batches)
-    assert "learning_rate" in str(error.value)
+    assert "train.learning_rate" in str(error.value)
+    assert not any(name in str(error.value) for name in ("aa-en", "cc-en"))
     torch.testing.assert_close(weights_of(step.model), before, rtol=0, atol=0, equal_nan=True)

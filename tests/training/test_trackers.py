@@ -286,12 +286,12 @@ def test_weights_and_biases_that_cannot_start_say_what_to_do(tmp_path: Path, mon
 @pytest.mark.parametrize(("name", "module"), [("tensorboard", "torch.utils.tensorboard"), ("wandb", "wandb")])
 def test_a_missing_package_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, module: str) -> None:
     monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(ValueError, match=rf'not installed: pip install "evenglot\[{name}\]"'):
+    with pytest.raises(ValueError, match=rf'pip install "evenglot\[{name}\]"'):
         trackers([name], tmp_path)
 
 
 def test_an_unknown_tracker_is_refused_before_anything_is_made(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="unknown tracker 'tensorbord': did you mean 'tensorboard'?"):
+    with pytest.raises(ValueError, match="'tensorbord'.*'tensorboard'"):
         trackers(["tensorboard", "tensorbord"], tmp_path)
     assert not list(tmp_path.iterdir())
     assert trackers([], tmp_path) == []
@@ -312,5 +312,5 @@ def test_a_full_disk_under_tensorboard_does_not_stop_training(
     log.close()
     monkeypatch.undo()
     tensorboard.close()
-    assert "TensorBoard failed" in capsys.readouterr().err
+    assert "TensorBoard" in capsys.readouterr().err
     assert len(read_log(tmp_path / "log.jsonl")) == 2

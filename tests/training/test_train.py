@@ -13,7 +13,7 @@ from evenglot.corpus.prepare import prepare
 from evenglot.corpus.prepared import StoreError
 from evenglot.progress import Bars
 from evenglot.runs.checkpoint import load_model
-from evenglot.runs.run import Run, RunError
+from evenglot.runs.run import ChangedSettingsError, Run, RunError
 from evenglot.training.step import TrainingError
 from evenglot.training.train import train
 from tests.counting import calls_of
@@ -60,7 +60,7 @@ def test_the_store_is_opened_validated_and_verified_once(configure, tmp_path, mo
 
 def test_another_folder_than_that_of_a_run_is_not_written_into(configure, tmp_path):
     (tmp_path / "config.yaml").write_text("# my own\n")
-    with pytest.raises(RunError, match="has files that no run wrote; choose a folder of its own with --out"):
+    with pytest.raises(RunError, match=f"{tmp_path}: .*--out"):
         train(configure(), tmp_path)
     assert (tmp_path / "config.yaml").read_text() == "# my own\n"
 
@@ -82,7 +82,7 @@ def test_a_strategy_that_needs_validation_text_is_refused_without(conf, tmp_path
     (tmp_path / "conf.yaml").write_text(declared)
     for balance in ({"strategy": "chi-ibr", "signal": "valid"}, {"strategy": "multidds"}):
         config = load_config(tmp_path / "conf.yaml", [f"balance={json.dumps(balance)}"], check_files=False)
-        with pytest.raises(RunError, match="needs validation text, and aa-en, bb-en, cc-en has none in the store"):
+        with pytest.raises(RunError, match=r"aa-en, bb-en, cc-en.*data\.valid"):
             train(config, tmp_path / "run")
 
 
@@ -91,7 +91,7 @@ def test_a_baseline_of_another_kind_is_refused(configure, tmp_path, key, value):
     about = {"unit": "token", "split": "train", "label_smoothing": 0.1, key: value}
     save_baseline(tmp_path / "b.json", {"aa-en": 1.0, "bb-en": 1.0, "cc-en": 1.0}, **about)
     balance = {"strategy": "chi-ibr", "baseline": str(tmp_path / "b.json")}
-    with pytest.raises(RunError, match=f"b.json: these baselines have {key} {value!r}, this run needs"):
+    with pytest.raises(RunError, match=rf"b\.json: .*{key} {value!r}"):
         train(configure(balance), tmp_path / "run")
 
 
@@ -101,20 +101,22 @@ def test_a_baseline_that_has_changed_is_noticed_on_resume(configure, tmp_path):
     balance = {"strategy": "chi-ibr", "baseline": str(tmp_path / "b.json")}
     train(configure(balance, train={"updates": 3}), tmp_path / "run")
     save_baseline(tmp_path / "b.json", {**losses, "cc-en": 2.0})
-    with pytest.raises(ValueError, match="^baseline: other reference losses than when the state was saved"):
+    with pytest.raises(ValueError, match="^baseline: "):
         train(configure(balance, train={"updates": 6}), tmp_path / "run", resume=True)
 
 
 def test_other_groups_are_noticed_on_resume(configure, tmp_path):
     train(configure(train={"updates": 3}), tmp_path / "run")
-    with pytest.raises(RunError, match="data.directions, data.grouping changed since this run began"):
+    with pytest.raises(ChangedSettingsError) as error:
         train(configure(data={"grouping": "source"}, train={"updates": 6}), tmp_path / "run", resume=True)
+    assert error.value.keys == {"data.directions", "data.grouping"}
 
 
 def test_a_linear_schedule_cannot_be_made_longer(configure, tmp_path):
     train(configure(train={"updates": 3, "schedule": "linear"}), tmp_path / "run")
-    with pytest.raises(RunError, match="train.updates changed since this run began"):
+    with pytest.raises(ChangedSettingsError) as error:
         train(configure(train={"updates": 6, "schedule": "linear"}), tmp_path / "run", resume=True)
+    assert error.value.keys == {"train.updates"}
 
 
 # ------------------------------------------------------------------------------------------------ went wrong
@@ -122,12 +124,12 @@ def test_a_linear_schedule_cannot_be_made_longer(configure, tmp_path):
 
 def test_a_run_that_diverged_goes_on_with_a_lower_rate(configure, tmp_path):
     wild = {"learning_rate": 1e18, "warmup": 0, "validate_every": 1, "save_every": 1, "updates": 6}
-    with pytest.raises(TrainingError, match=r"^update \d: the (validation loss|loss|gradient) is not finite, in"):
+    with pytest.raises(TrainingError, match=r"^update \d: .*aa-en"):
         train(configure(train=wild), tmp_path / "run")
     tame = {**wild, "learning_rate": 1e-3}
     folder = tmp_path / "tame"
     train(configure(train={**tame, "updates": 2}), folder)
-    with pytest.raises(TrainingError, match="with --resume and a lower train.learning_rate"):
+    with pytest.raises(TrainingError, match=r"--resume.*train\.learning_rate"):
         train(configure(train=wild), folder, resume=True)
     assert train(configure(train=tame), folder, resume=True) == "updates"
     assert events(folder, "resume")[-1]["step"] < 6
