@@ -86,9 +86,7 @@ def _different_tests(comparison: Comparison) -> Warnings:
         message = f"{', '.join(single)}: only one test sentence, so confidence intervals are meaningless"
         yield ComparisonWarning("single-test-sentence", message, directions=single)
     if not comparison.validated:
-        message = (
-            "no validation losses: the worst direction is chosen on the test set, which biases its score"
-        )
+        message = "no validation losses: the worst direction is chosen on the test set, which biases its score"
         yield ComparisonWarning("worst-chosen-on-test", message)
     elif without := tuple(name for name in comparison.pairs if name not in comparison.validated):
         message = f"no validation losses for {', '.join(without)}: excluded when choosing the worst direction"

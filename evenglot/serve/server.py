@@ -43,7 +43,7 @@ def listen(host: str, port: int) -> socket.socket:
         return socket.create_server(address[:2], family=family, backlog=2048)
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
-            raise ValueError(f"port {port} of {host} is taken; choose another with --port") from error
+            raise ValueError(f"port {port} of {host} is in use; choose another with --port") from error
         raise ValueError(f"cannot listen on port {port} of {host}: {error.strerror}") from error
 
 
