@@ -1,1 +1,1 @@
-"""Strategies side by side, with significance."""
+"""Comparison of strategies, with significance tests."""

@@ -1,12 +1,12 @@
-"""Is a difference more than chance? A paired bootstrap over test sentences, with the noise of training added.
+"""Significance of score differences: a paired bootstrap over test sentences, with seed variance added.
 
-A sample draws sentences with replacement. The drawn sentences are the same for all systems and all seeds: they share
-the test set, so how easy it happens to be must not count again for each of them. With one seed this is the usual paired
-bootstrap (Koehn 2004; sacreBLEU's, sample by sample), and says nothing about training again.
+Each sample draws test sentences with replacement, the same ones for all systems and seeds, because these share the test
+set. With one seed this is the usual paired bootstrap (Koehn 2004; identical to sacreBLEU's, sample by sample), which
+does not cover the variance between training runs.
 
-With several, samples are off by Student's t times the standard error that training causes (`noise`). Runs are not
-drawn with replacement, as sentences are: three of them drawn so vary by much less than three others would. So without
-noise of training this is the bootstrap, and without noise of the test set it is a t-test.
+With several seeds, the standard error due to training (`Contrast.standard_error`), times a draw from Student's t, is
+added to each sample. Runs are not resampled like sentences, since a bootstrap over three runs underestimates their
+variance. So without seed variance this is the bootstrap, and without test-set variance it is a t-test.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ import numpy as np
 from evenglot.comparison.seed_variance import Contrast
 from evenglot.scoring.metrics import Counts, Metric, Numbers
 
-SEED = 12345  # sacreBLEU's
+SEED = 12345  # as in sacreBLEU
 ALPHA = 0.05
 ERRORS, DRAWS_PER_QUANTILE = 5, 100
 
 
 @dataclass(frozen=True)
 class Difference:
-    """A difference of two scores, its 95 % interval, and how often chance alone makes one as large (two-sided)."""
+    """A difference of two scores, its 95 % confidence interval and its two-sided p-value."""
 
     difference: float
     interval: tuple[float, float]
@@ -37,12 +37,12 @@ class Difference:
 
 
 def samples_for(directions: int) -> int:
-    """How many samples: 1000, or as many as Holm's correction needs for its smallest level, .05 / directions."""
+    """Number of samples: 1000, or more if Holm's smallest level, .05 / directions, needs them."""
     return max(1000, 40 * directions)
 
 
 def drawn_sentences(sentences: int, samples: int, seed: int | Sequence[int] = SEED) -> Numbers:
-    """How often each sentence is in each sample, (samples, sentences)."""
+    """Number of times each sentence is drawn in each sample, (samples, sentences)."""
     rows = np.random.default_rng(seed).choice(sentences, size=(samples, sentences), replace=True)
     flat = rows + sentences * np.arange(samples)[:, None]
     return np.bincount(flat.ravel(), minlength=samples * sentences).reshape(samples, sentences).astype(np.float64)
@@ -50,10 +50,10 @@ def drawn_sentences(sentences: int, samples: int, seed: int | Sequence[int] = SE
 
 @cache
 def drawn_errors(freedom: int, samples: int) -> Numbers:
-    """By how many standard errors training is off: Student's t with so many degrees of freedom; 0, if with none.
+    """Training errors in units of the standard error: Student's t with `freedom` degrees of freedom; zeros for 0.
 
-    (errors, samples): several for each sample, as they cost nothing, and as many up as down. They are quantiles of the
-    distribution in random order, since the tails of a thousand draws would be those of chance.
+    (errors, samples): several per sample, symmetric around 0. They are quantiles of the distribution in random order,
+    because the tails of a thousand independent draws would be too noisy.
     """
     if freedom == 0:
         return np.zeros((1, samples))
@@ -65,7 +65,7 @@ def drawn_errors(freedom: int, samples: int) -> Numbers:
 
 
 def sentences_of(references: str, sentences: int, samples: int) -> Numbers:
-    """The samples of a test set, by the digest of its references: different sets are drawn independently."""
+    """The samples of a test set, seeded by the digest of its references so that different sets are independent."""
     return drawn_sentences(sentences, samples, [SEED, crc32(references.encode())])
 
 
@@ -75,19 +75,19 @@ def sampled_scores(metric: Metric, counts: Counts, sentences: Numbers) -> Number
 
 
 def difference(between: Contrast, observed: Numbers, sampled: Numbers) -> Difference:
-    """Of two rows, from the scores of all runs (runs,), and from those in the samples (samples, runs)."""
+    """Difference of two rows, from the observed scores (runs,) and the resampled scores (samples, runs)."""
     noise = between.standard_error(observed) * drawn_errors(between.freedom, len(sampled))
     return judged(float(between.difference(observed)), (between.difference(sampled) + noise).ravel())
 
 
 def judged(observed: float, sampled: Numbers) -> Difference:
-    """What to make of an observed difference and the differences in the samples.
+    """The p-value and confidence interval of an observed difference, from the differences in the samples.
 
-    p: the part of the samples that are as far from their median as the observed difference is from 0. The interval has
-    the width in which 95 % of the samples lie around their median, so that it leaves out 0 just where p < .05.
+    p is the fraction of samples at least as far from their median as the observed difference is from 0. The interval is
+    as wide as the one around the median that contains 95 % of the samples, so it excludes 0 exactly where p < .05.
     """
-    sampled = sampled[np.isfinite(sampled)]  # there is no loss where all drawn sentences are too long for the model
-    if len(sampled) == 0 or np.ptp(sampled) == 0:  # or systems that never differ: nothing can be said
+    sampled = sampled[np.isfinite(sampled)]  # the loss is undefined if all drawn sentences are too long for the model
+    if len(sampled) == 0 or np.ptp(sampled) == 0:  # e.g. identical systems: no evidence of a difference
         return Difference(observed, (min(observed, 0.0), max(observed, 0.0)), 1.0)
     off = np.sort(np.abs(sampled - np.median(sampled)))
     extreme = len(off) - int(np.searchsorted(off, abs(observed)))
@@ -96,7 +96,7 @@ def judged(observed: float, sampled: Numbers) -> Difference:
 
 
 def holm(p: Mapping[str, float]) -> dict[str, float]:
-    """Holm's correction: significant at .05 after it means that at most 1 in 20 such families has any false finding."""
+    """p-values after Holm's correction, which bounds the probability of any false positive among them."""
     corrected: dict[str, float] = {}
     largest = 0.0
     for rank, name in enumerate(sorted(p, key=p.__getitem__)):

@@ -1,4 +1,4 @@
-"""Strategies side by side: scores of every direction, and their differences to a reference, with significance."""
+"""Compare strategies: scores per direction, and differences to a reference with significance tests."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ from evenglot.runs.run import Run
 from evenglot.scoring.metrics import METRICS, primary_of
 from evenglot.scoring.summary import halves, largest_first
 
-Means = tuple[float, float | None]  # over seeds: mean, and standard deviation if there are several
+Means = tuple[float, float | None]  # mean over seeds, and standard deviation if there are several
 GROUPS = ("mean", "worst", "low_resource", "high_resource")
 
 
 @dataclass(frozen=True, eq=False)
 class Row:
-    """One strategy: its runs, which differ in their seed."""
+    """A strategy: its runs, which differ in their seed."""
 
     name: str
     runs: tuple[ScoredRun, ...]
 
     @property
     def seeds(self) -> list[int]:
-        """In the order of the runs."""
+        """The seed of each run."""
         return [run.seed for run in self.runs]
 
     def scores(self, metric: str, direction: str) -> list[float]:
@@ -43,96 +43,96 @@ class Row:
         return [run.score(metric, direction) for run in self.runs]
 
     def validation(self, direction: str) -> float | None:
-        """Mean loss of a character of the validation set."""
+        """Validation loss per character, mean over runs."""
         losses = [run.validation[direction] for run in self.runs if direction in run.validation]
         return fmean(losses) if losses else None
 
     @property
     def passes(self) -> dict[str, float]:
-        """Over each corpus, mean of the runs."""
+        """Number of passes over each corpus, mean over runs."""
         common = set.intersection(*(set(run.passes) for run in self.runs))
         return {name: fmean(r.passes[name] for r in self.runs) for name in common}
 
     @property
     def cost(self) -> Cost:
-        """Mean of the runs."""
+        """Training cost, mean over runs."""
         costs = [asdict(run.cost) for run in self.runs]
         return Cost(**{key: fmean(cost[key] for cost in costs) for key in costs[0]})
 
 
 @dataclass(frozen=True)
 class Findings:
-    """One strategy against the reference, in one metric."""
+    """Differences between a strategy and the reference in one metric."""
 
     directions: dict[str, Difference]
     p_holm: dict[str, float]
     groups: dict[str, Difference]
     wins: list[str]
-    losses: list[str]  # harmed: significantly worse
+    losses: list[str]  # significantly worse directions ("harmed" in tables)
 
     @property
     def ties(self) -> int:
-        """Directions of which nothing can be said."""
+        """Number of directions without a significant difference."""
         return len(self.directions) - len(self.wins) - len(self.losses)
 
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """Rows, the first of which is the reference, and the scores of their runs; made by `compare`."""
+    """Rows, the first of which is the reference, and the scores of their runs; created by `compare`."""
 
     split: str
     rows: tuple[Row, ...]
     resampled: ResampledScores
 
     def against(self, reference: str) -> Comparison:
-        """The same runs beside another row."""
+        """The same runs compared to another reference."""
         if reference not in (names := [row.name for row in self.rows]):
-            raise ValueError(f"--reference {reference}: there is no such row; there are {', '.join(names)}")
+            raise ValueError(f"--reference {reference}: no such row; available: {', '.join(names)}")
         rows = sorted(self.rows, key=lambda row: row.name != reference)
         return Comparison(self.split, tuple(rows), self.resampled)
 
     @property
     def reference(self) -> Row:
-        """What the others are compared to."""
+        """The row that the others are compared to."""
         return self.rows[0]
 
     @cached_property
     def pairs(self) -> dict[str, int]:
-        """Training pairs of the directions that all runs have, largest first."""
+        """Number of training pairs of the directions common to all runs, largest first."""
         pairs = self.reference.runs[0].pairs
         return {name: pairs[name] for name in largest_first({name: pairs[name] for name in self.resampled.directions})}
 
     @property
     def metrics(self) -> list[str]:
-        """Those that can be compared."""
+        """Metrics common to all runs."""
         return self.resampled.metrics
 
     @cached_property
     def low_resource(self) -> list[str]:
-        """The smaller half of the corpora."""
+        """Directions in the smaller half of the corpora."""
         return halves(self.pairs)[1]
 
     @cached_property
     def high_resource(self) -> list[str]:
-        """The larger half; the middle one of an odd number is in neither."""
+        """Directions in the larger half; with an odd number, the middle one is in neither half."""
         return halves(self.pairs)[0]
 
     @cached_property
     def validated(self) -> list[str]:
-        """The directions of which every row has a validation loss."""
+        """Directions for which every row has a validation loss."""
         return [name for name in self.pairs if all(row.validation(name) is not None for row in self.rows)]
 
     def worst(self, row: Row, metric: str) -> str:
-        """The direction with the largest validation loss; chosen there, so that the test set need not choose.
+        """The direction with the highest validation loss, so that the choice does not depend on the test set.
 
-        If there are no such losses, by their scores.
+        Without validation losses, the direction with the worst test score.
         """
         if self.validated:
             return max(self.validated, key=lambda name: row.validation(name) or 0.0)
         return min(self.pairs, key=lambda name: METRICS[metric].sign * fmean(row.scores(metric, name)))
 
     def members(self, row: Row, metric: str, group: str) -> list[str]:
-        """The directions whose mean a group is."""
+        """The directions over which a group averages."""
         return {
             "mean": list(self.pairs),
             "worst": [self.worst(row, metric)],
@@ -141,7 +141,7 @@ class Comparison:
         }[group]
 
     def score(self, row: Row, metric: str, names: Sequence[str]) -> Means | None:
-        """Mean of directions, then of seeds; None for no directions."""
+        """Mean over directions, then over seeds; None if there are no directions."""
         if not names:
             return None
         by_run = [fmean(scores) for scores in zip(*(row.scores(metric, name) for name in names), strict=True)]
@@ -149,11 +149,14 @@ class Comparison:
 
     @cached_property
     def noisy(self) -> list[str]:
-        """Rows whose runs differ more from seed to seed than those of the others, in all directions and metrics."""
+        """Rows with larger seed variance than the others, over all directions and metrics."""
         return sorted(noisy_rows(self.resampled.labels, np.concatenate(list(self.resampled.observed.values())).T))
 
     def peers(self, row: Row) -> list[int]:
-        """The runs that tell how noisy training is: all but those of noisy rows; of a noisy row, its own only."""
+        """The runs that seed variance is estimated from: all except those of noisy rows.
+
+        If this row or the reference is noisy, only the runs of these two.
+        """
         pair = {row.name, self.reference.name}
         alone = not pair.isdisjoint(self.noisy)
         return [
@@ -162,7 +165,7 @@ class Comparison:
 
     @cached_property
     def contrasts(self) -> dict[str, Contrast]:
-        """Of every other row and the reference, among their peers."""
+        """The contrast between each other row and the reference, among their peers."""
         return {
             row.name: contrast([self.resampled.labels[run] for run in self.peers(row)], row.name, self.reference.name)
             for row in self.rows[1:]
@@ -170,11 +173,11 @@ class Comparison:
 
     @cached_property
     def warnings(self) -> list[ComparisonWarning]:
-        """What makes it unfair, or less certain than it looks."""
+        """Warnings about the comparison."""
         return list(warnings_about(self))
 
     def findings(self, row: Row, metric: str) -> Findings:
-        """A row against the reference."""
+        """Differences between a row and the reference."""
         directions = {
             name: self._difference(row, metric, {each.name: [name] for each in self.rows}) for name in self.pairs
         }
@@ -190,7 +193,7 @@ class Comparison:
         )
 
     def _difference(self, row: Row, metric: str, members: Mapping[str, Sequence[str]]) -> Difference:
-        """Of means over directions, which are given for each row."""
+        """Difference of means over directions; `members` gives the directions for each row."""
         wanted = [name for name in self.resampled.directions if any(name in names for names in members.values())]
         places = np.array([[self.resampled.directions.index(name)] for name in wanted])
         peers = self.peers(row)
@@ -203,7 +206,7 @@ class Comparison:
         return difference(self.contrasts[row.name], observed, sampled)
 
     def as_json(self) -> dict[str, Any]:
-        """All of it, for files and pages."""
+        """The complete comparison, as used in files and reports."""
         resource = dict.fromkeys(self.low_resource, "low") | dict.fromkeys(self.high_resource, "high")
         return {
             "split": self.split,
@@ -244,7 +247,7 @@ class Comparison:
 
 
 def _from_here(folder: Path) -> str:
-    """A path that tells nothing about the machine: from the working folder, or the name alone."""
+    """The path relative to the working folder, or just the name, so that no absolute path is published."""
     path = folder.absolute()
     return path.relative_to(Path.cwd()).as_posix() if path.is_relative_to(Path.cwd()) else path.name
 
@@ -265,47 +268,47 @@ def _findings_json(found: Findings) -> dict[str, Any]:
 
 
 def compare(runs: Sequence[ScoredRun], reference: str | None, split: str) -> Comparison:
-    """Put runs side by side. The reference is the named row, else the first with proportional sampling, else the first.
+    """Compare runs. The reference is the named row, else the first with proportional sampling, else the first.
 
-    ValueError if they were not scored on the same sentences.
+    Raises ValueError if they were not scored on the same sentences.
     """
     by_row: dict[str, list[ScoredRun]] = {}
     for run in runs:
         by_row.setdefault(run.row, []).append(run)
     if not by_row:
-        raise ValueError("there is nothing to compare")
+        raise ValueError("no runs to compare")
     chosen = reference or next((n for n, each in by_row.items() if each[0].tau == 1), next(iter(by_row)))
     refuse_different_tests(runs)
     refuse_twins(runs)
     for name, each in by_row.items():
         if len({(run.strategy, run.tau) for run in each}) > 1:
             strategies = ", ".join(sorted({run.strategy for run in each}))
-            raise ValueError(f"{name}: runs of different strategies ({strategies}); give them names: NAME=RUN")
+            raise ValueError(f"{name}: runs of different strategies ({strategies}); name them apart with NAME=RUN")
     rows = tuple(Row(name, tuple(sorted(each, key=lambda r: r.seed))) for name, each in by_row.items())
     comparison = Comparison(split, rows, ResampledScores(tuple(runs))).against(chosen)
     if not comparison.pairs:
         raise ValueError("these runs have no direction in common")
     if not comparison.metrics:
-        raise ValueError("these runs have no score in common; score them all in the same way")
+        raise ValueError("these runs have no metric in common; score all of them with the same settings")
     return comparison
 
 
 def comparison_of(
     named: Sequence[tuple[str, Run]], reference: str | None, warn: Callable[[str], object]
 ) -> dict[str, Any] | None:
-    """The comparison of runs on their test sets, as JSON; None if there is only one, or one is not scored.
+    """The comparison of runs on their test sets, as JSON; None if there is only one run, or one is not scored.
 
-    `warn` is told the warnings, or why there is no comparison.
+    Calls `warn` with each warning, or with the reason why there is no comparison.
     """
     if len(named) < 2:
         return None
     if reference is not None and reference not in (names := [name for name, _ in named]):
-        raise ValueError(f"--reference {reference}: there is no such row; there are {', '.join(dict.fromkeys(names))}")
+        raise ValueError(f"--reference {reference}: no such row; available: {', '.join(dict.fromkeys(names))}")
     try:
         runs = [read_scored_run(run, name, "test") for name, run in named]
         comparison = compare(runs, reference, "test")
     except ValueError as error:
-        warn(f"without a comparison: {error}")
+        warn(f"no comparison: {error}")
         return None
     for warning in comparison.warnings:
         warn(warning.message)

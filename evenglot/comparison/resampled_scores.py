@@ -1,4 +1,4 @@
-"""The scores of runs side by side: as they are, and as they might be with other sentences in the test sets."""
+"""Scores of several runs: on the test sets, and on bootstrap samples of the test sets."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from evenglot.scoring.metrics import METRICS, Numbers
 
 @dataclass(frozen=True, eq=False)
 class ResampledScores:
-    """Runs that were scored on the same sentences. Arrays end in (directions, runs), both in the order given here."""
+    """Runs scored on the same sentences. The last axes of arrays are (directions, runs), in the order given here."""
 
     runs: tuple[ScoredRun, ...]
 
@@ -26,12 +26,12 @@ class ResampledScores:
 
     @cached_property
     def directions(self) -> list[str]:
-        """Those that all runs have."""
+        """Directions that all runs have in common."""
         return sorted(set.intersection(*(set(run.statistics.counts) for run in self.runs)))
 
     @cached_property
     def metrics(self) -> list[str]:
-        """Those that every run has for every direction, made in the same way."""
+        """Metrics that every run has for every direction, with the same signature."""
         return [
             metric
             for metric in METRICS
@@ -41,18 +41,18 @@ class ResampledScores:
 
     @cached_property
     def lines(self) -> dict[str, int]:
-        """Test sentences of each direction."""
+        """Number of test sentences per direction."""
         counts = self.runs[0].statistics.counts
         return {name: len(counts[name][self.metrics[0]]) for name in self.directions}
 
     @property
     def samples(self) -> int:
-        """Of the bootstrap."""
+        """Number of bootstrap samples."""
         return samples_for(len(self.directions))
 
     @cached_property
     def observed(self) -> dict[str, Numbers]:
-        """By metric."""
+        """Scores on the whole test sets, by metric: (directions, runs)."""
         return {
             metric: np.array([[run.score(metric, name) for run in self.runs] for name in self.directions])
             for metric in self.metrics
@@ -60,10 +60,10 @@ class ResampledScores:
 
     @cached_property
     def sampled(self) -> dict[str, Numbers]:
-        """By metric, in every sample: (samples, directions, runs). The sentences are the same for all runs."""
+        """Scores on the samples, by metric: (samples, directions, runs). All runs share the drawn sentences."""
         shape = (self.samples, len(self.directions), len(self.runs))
         found = {metric: np.empty(shape) for metric in self.metrics}
-        for place, name in enumerate(self.directions):  # the outer loop: the drawn sentences are large
+        for place, name in enumerate(self.directions):  # outer loop, since the array of drawn sentences is large
             references = self.runs[0].statistics.references[name]
             sentences = sentences_of(references, self.lines[name], self.samples)
             for metric in self.metrics:

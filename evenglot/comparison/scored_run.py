@@ -1,4 +1,4 @@
-"""A scored run as a comparison reads it: sentence statistics, validation losses and training cost."""
+"""A scored run as used in comparisons: sentence statistics, validation losses and training cost."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from evenglot.scoring.sentence_statistics import SentenceStatistics
 
 @dataclass(frozen=True)
 class Cost:
-    """What training took; that of the run which its baselines come from is counted beside it."""
+    """Training cost; that of the reference run, which the baselines come from, is counted separately."""
 
     updates: float
     tokens: float
@@ -30,38 +30,38 @@ class Cost:
 
 @dataclass(frozen=True, eq=False)
 class ScoredRun:
-    """One scored run; everything about languages is keyed by direction."""
+    """A scored run. Mappings are keyed by direction unless noted otherwise."""
 
-    row: str  # the strategy, in the words of whoever compares; runs that differ in their seed only share it
+    row: str  # name of its row in the comparison, shared by runs that differ only in their seed
     folder: Path
     seed: int
     strategy: str
-    tau: float | None  # of a static temperature; 1: the data as they are, inf: uniform
+    tau: float | None  # of a static temperature; 1: proportional sampling, inf: uniform
     pairs: dict[str, int]
     passes: dict[str, float]
-    validation: dict[str, float]  # loss of a character, of the best model
+    validation: dict[str, float]  # loss per character of the best checkpoint
     statistics: SentenceStatistics
-    signature: dict[str, str]
-    made: dict[str, Any]  # how the translations were: beam, checkpoint, ...
-    behind: bool  # a later checkpoint is the best by now
+    signature: dict[str, str]  # by metric
+    made: dict[str, Any]  # decoding settings: beam, checkpoint, ...
+    behind: bool  # the best checkpoint is newer than the scored one
     cost: Cost
 
     def score(self, metric: str, direction: str) -> float:
-        """On the whole test set."""
+        """Score on the whole test set."""
         return METRICS[metric].total(self.statistics.counts[direction][metric])
 
 
 def read_scored_run(run: Run, row: str, split: str) -> ScoredRun:
-    """Read a run that `evenglot score` has scored on a split."""
+    """Read a run scored by `evenglot score` on a split."""
     if not run.log_file.exists():
         if run.folder.is_file():
-            raise RunError(f"{run.folder}: a file, not the folder of a run")
-        wrong = "not a run (it has no log.jsonl)" if run.folder.is_dir() else "there is no such run"
+            raise RunError(f"{run.folder}: is a file, expected a run folder")
+        wrong = "not a run folder (no log.jsonl)" if run.folder.is_dir() else "no such run folder"
         raise RunError(f"{run.folder}: {wrong}; `evenglot train` creates one")
     events = read_log(run.log_file)
     about = next(iter(of_kind(events, ConfigEvent)), None)
     if about is None:
-        raise RunError(f"{run.log_file}: says nothing about the run yet")
+        raise RunError(f"{run.log_file}: has no config event yet; wait until training has started")
     statistics = statistics_file(run, split)
     made = scored_with(run, split)
     if made is None and not (scores_file(run, split).exists() and statistics.exists()):
@@ -91,7 +91,7 @@ def read_scored_run(run: Run, row: str, split: str) -> ScoredRun:
 
 
 def _behind(made: dict[str, Any], events: Sequence[Event]) -> bool:
-    """Was the run trained further since it was scored?"""
+    """Is the best checkpoint newer than the scored one?"""
     best = [event.best_step for event in of_kind(events, DoneEvent)]
     return made.get("which") == "best" and bool(best) and made.get("step") != best[-1]
 
@@ -105,7 +105,7 @@ def _signature(file: Path) -> dict[str, str]:
 
 
 def _cost(events: Sequence[Event], about: ConfigEvent) -> Cost:
-    """From the last event that carries the time, which is complete also for an interrupted run."""
+    """Cost according to the last event that records the time; also valid for an interrupted run."""
     timed = [event for event in events if isinstance(event, StepEvent | DoneEvent)]
     last = timed[-1] if timed else StepEvent(step=0)
     reference = about.reference or ReferenceCost()

@@ -1,13 +1,14 @@
-"""The noise of training: how far apart are runs that differ in nothing but their seed?
+"""Seed variance: the variance between runs that differ only in their seed.
 
-A few seeds of one strategy hardly tell. But runs of most strategies are about equally noisy, so all of them are asked:
+A few seeds of one strategy give a poor estimate. But most strategies have about the same seed variance, so it is
+pooled over all of them. The model
 
-    score of a run = what its strategy does + what its seed does + noise
+    score of a run = effect of its strategy + effect of its seed + noise
 
-is fitted to the runs by least squares (analysis of variance with two factors; seeds are the blocks, because runs of one
-seed share their initialisation and the order of their data). What is left over is noise. With two strategies this is
-the paired t-test; with eight strategies and three seeds there are 14 degrees of freedom instead of 2, and intervals
-less than half as wide. Strategies may lack seeds: one that has a single run is taken to be as noisy as the others.
+is fitted by least squares (two-way analysis of variance with seeds as blocks, because runs with the same seed share
+their initialisation and data order). The residuals are the noise. With two strategies this is the paired t-test; with
+eight strategies and three seeds there are 14 degrees of freedom instead of 2, and intervals are less than half as wide.
+Strategies may lack seeds: one with a single run is assumed to have the same variance as the others.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ import numpy.typing as npt
 from evenglot.scoring.metrics import Numbers
 
 SEED = 2021
-SIMULATIONS, AT_ONCE = 2000, 100  # a hundred languages and as many runs must fit into memory
-CHANCE = 0.01  # of finding a noisy row among rows that are alike
+SIMULATIONS, AT_ONCE = 2000, 100  # a batch with a hundred languages and a hundred runs must fit into memory
+CHANCE = 0.01  # false-positive rate of finding a noisy row among rows of equal variance
 ROUNDING = 1e-12
 
 Label = tuple[str, int]  # of a run: its row, and its seed
@@ -31,23 +32,23 @@ Bools = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, eq=False)
 class Contrast:
-    """What tells two rows apart: weights of all runs, whose weighted sum is the difference, and what it is off by.
+    """The difference of two rows as a weighted sum of run scores, and its standard error.
 
-    Both are rounded: rounding errors of the fit must not tell twins apart.
+    Both are rounded, so that numerical errors of the fit do not make identical runs differ.
     """
 
     weights: Numbers  # (runs,)
-    residuals: Numbers  # (runs, runs): residuals @ scores is what the fit leaves over
-    freedom: int  # degrees of freedom of the noise; 0 if nothing is known about it
-    by_seed: bool  # what seeds do is taken out, not taken for noise
+    residuals: Numbers  # (runs, runs): residuals @ scores are the residuals of the fit
+    freedom: int  # degrees of freedom of the noise; 0 if it cannot be estimated
+    by_seed: bool  # seed effects are removed, not counted as noise
 
     def difference(self, scores: Numbers) -> Numbers:
-        """Of scores (..., runs)."""
+        """Difference of the two rows, from scores (..., runs)."""
         found: Numbers = np.round(scores @ self.weights, 9) + 0.0
         return found
 
     def standard_error(self, scores: Numbers) -> float:
-        """Of the difference of scores (runs,), as far as training is its cause."""
+        """Standard error of the difference due to seed variance, from scores (runs,)."""
         if self.freedom == 0:
             return 0.0
         noise = np.linalg.norm(self.residuals @ scores) / np.sqrt(self.freedom)
@@ -55,10 +56,10 @@ class Contrast:
 
 
 def contrast(runs: Sequence[Label], row: str, reference: str) -> Contrast:
-    """Of two rows, among these runs.
+    """The contrast between two rows, fitted to these runs.
 
-    What seeds do is taken out, where a chain of shared seeds leads from one row to the other and runs are left to tell
-    of noise. Otherwise it is part of the noise, of which then the two rows tell by themselves, if they can.
+    Seed effects are removed if shared seeds connect the two rows, directly or through other rows, and degrees of
+    freedom are left. Otherwise they count as noise, estimated from the two rows alone if these have several runs.
     """
     every = np.full(len(runs), True)
     pair = np.array([name in (row, reference) for name, _ in runs])
@@ -71,7 +72,7 @@ def contrast(runs: Sequence[Label], row: str, reference: str) -> Contrast:
 
 
 def _fitted(runs: Sequence[Label], used: Bools, by_seed: bool, row: str, reference: str) -> Contrast | None:
-    """By least squares on the runs that are used; None if these do not tell the rows apart."""
+    """Least-squares fit to the used runs; None if the difference cannot be estimated from them."""
     chosen = [run for run, is_used in zip(runs, used, strict=True) if is_used]
     names = list(dict.fromkeys(name for name, _ in chosen))
     design = _indicators([name for name, _ in chosen])
@@ -90,7 +91,7 @@ def _fitted(runs: Sequence[Label], used: Bools, by_seed: bool, row: str, referen
 
 
 def noisy_rows(runs: Sequence[Label], scores: Numbers) -> list[str]:
-    """The rows whose runs lie farther apart than those of the others, beyond chance; scores (runs, directions)."""
+    """Rows with significantly larger seed variance than the others; scores (runs, directions)."""
     found: list[str] = []
     while True:
         left = [place for place, (name, _) in enumerate(runs) if name not in found]
@@ -101,21 +102,21 @@ def noisy_rows(runs: Sequence[Label], scores: Numbers) -> list[str]:
 
 
 def _noisiest(runs: Sequence[Label], scores: Numbers) -> str | None:
-    """The row with the largest part of what the fit leaves over, in proportion to its runs, if that is larger than the
-    largest part that any row has in nearly all simulations where they are alike.
+    """The row with the largest share of the residual variance relative to its expected share, if significant.
 
-    A lucky run is lucky in many directions, so these hang together in the simulations as they do here.
+    The null distribution is the largest such ratio of any row in simulations where all rows have equal variance. A run
+    tends to be good or bad in many directions at once, so the simulations keep the correlation between directions.
     """
     names = [name for name, _ in runs]
     residuals, freedom = _residuals(np.hstack([_indicators(names), _indicators([seed for _, seed in runs])]))
     members = _indicators(names).T
     expected = members @ np.diag(residuals) / max(1, freedom)
     several = expected > ROUNDING
-    if several.sum() < 3:  # of two rows nobody can tell which is the noisy one
+    if several.sum() < 3:  # with two rows it is undecidable which one is noisy
         return None
 
     def parts(values: Numbers) -> Numbers:
-        """Of values (..., runs, directions), mean of directions: the part of each row, over what is to be expected."""
+        """Observed over expected share of each row in the residual variance of values (..., runs, directions)."""
         squares = members[several] @ (residuals @ values) ** 2
         total = squares.sum(axis=-2, keepdims=True)
         of_rows: Numbers = (squares / np.maximum(total, ROUNDING)).mean(axis=-1) / expected[several]
@@ -134,12 +135,12 @@ def _noisiest(runs: Sequence[Label], scores: Numbers) -> str | None:
 
 
 def _residuals(design: Numbers) -> tuple[Numbers, int]:
-    """The matrix that takes scores to what a fit of this design leaves over, and its degrees of freedom."""
+    """The matrix that maps scores to the residuals of a fit with this design, and its degrees of freedom."""
     matrix: Numbers = np.eye(len(design)) - design @ np.linalg.pinv(design)
     return matrix, len(design) - int(np.linalg.matrix_rank(design))
 
 
 def _indicators(labels: Sequence[Hashable]) -> Numbers:
-    """(runs, different labels): 1 where a run has the label."""
+    """Indicator matrix (runs, distinct labels): 1 where a run has the label."""
     different = list(dict.fromkeys(labels))
     return np.array([[float(label == each) for each in different] for label in labels])

@@ -1,4 +1,4 @@
-"""What `evenglot compare` prints: made from the JSON of a comparison, which files and pages have too."""
+"""Tables of `evenglot compare`, built from the JSON of a comparison (the same that files and reports contain)."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from evenglot.files import write_text
 from evenglot.tables import Cell, Sheet
 from evenglot.wording import duration
 
-ACROSS = 10  # more languages than these go down, not across
-FREEDOM_TO_SEE_HARM = 4  # with fewer degrees, Student's t asks for so much that harm is easily overlooked
+ACROSS = 10  # with more languages than this, languages are rows instead of columns
+FREEDOM_TO_SEE_HARM = 4  # with fewer degrees of freedom the t-test has so little power that harm is easily missed
 Json = Mapping[str, Any]
 
 
 def show(comparison: Json, form: Literal["text", "markdown", "latex", "json"], name: str | None = None) -> None:
-    """Print it; `name` is that of a set of directions."""
+    """Print a comparison; `name` is the name of a set of directions, used as a heading."""
     printed = {"markdown": to_markdown, "latex": to_latex, "json": to_json}
     if form in printed:
         heading = f"## {name}\n\n" if name and form == "markdown" else ""
@@ -37,19 +37,19 @@ def show(comparison: Json, form: Literal["text", "markdown", "latex", "json"], n
 
 
 def write_comparison(comparison: Json, folder: Path) -> None:
-    """comparison.json, comparison.md and comparison.tex."""
+    """Write comparison.json, comparison.md and comparison.tex."""
     folder.mkdir(parents=True, exist_ok=True)
     for ending, made in {"md": to_markdown, "tex": to_latex, "json": to_json}.items():
         write_text(folder / f"comparison.{ending}", made(comparison) + "\n")
 
 
 def to_json(comparison: Json) -> str:
-    """All numbers."""
+    """The complete comparison as JSON."""
     return json.dumps(comparison, indent=1, ensure_ascii=False, allow_nan=False)
 
 
 def sheets(comparison: Json) -> list[Sheet]:
-    """Scores by language, differences by language, and what they come to, for each metric; then what it cost."""
+    """For each metric: scores, differences and a summary; then validation losses and training cost."""
     metrics = comparison["metrics"]
     found = []
     for metric in metrics:
@@ -72,10 +72,10 @@ def verdict(comparison: Json, metric: str | None = None) -> list[str]:
         found = row["difference"][chosen]
         mean = found["mean"]
         low, high = sorted(better * end for end in mean["interval"])
-        word = "better" if low > 0 else "worse" if high < 0 else "not clearly different"
+        word = "better" if low > 0 else "worse" if high < 0 else "no significant difference"
         lines.append(
             f"{row['name']} against {comparison['reference']}, mean {label}: {word} "
-            f"({_signed(mean['difference'], digits)} [{_interval(mean['interval'], digits)}]); better in "
+            f"({_signed(mean['difference'], digits)} [{_interval(mean['interval'], digits)}]); significantly better in "
             f"{found['wins']}, worse in {found['losses']} of {len(comparison['directions'])} directions"
             + (f" ({', '.join(found['harmed'])})" if found["harmed"] else "")
             + "."
@@ -84,14 +84,14 @@ def verdict(comparison: Json, metric: str | None = None) -> list[str]:
 
 
 def to_markdown(comparison: Json) -> str:
-    """Everything on one page."""
+    """Verdicts, warnings, tables and metric signatures."""
     text = [sheet.to_markdown() for sheet in sheets(comparison)]
     said = [*verdict(comparison), *_warnings(comparison)]
     return "\n".join([*(["".join(f"- {line}\n" for line in said)] if said else []), *text, _signatures(comparison)])
 
 
 def to_latex(comparison: Json) -> str:
-    """The tables, with the packages they need."""
+    """The tables; comments name the required packages and the warnings."""
     comments = ["\\usepackage{booktabs}", *_warnings(comparison)]
     heading = "".join(f"% {comment}\n" for comment in comments)
     return heading + "\n" + "\n".join(sheet.to_latex() for sheet in sheets(comparison))
@@ -102,7 +102,7 @@ def _warnings(comparison: Json) -> list[str]:
 
 
 def _signatures(comparison: Json) -> str:
-    """Of the metrics that are compared."""
+    """Signatures of the compared metrics."""
     signature = comparison["signature"]
     return "".join(
         f"{about['label']}: `{signature[key]}`  \n" for key, about in comparison["metrics"].items() if key in signature
@@ -110,7 +110,7 @@ def _signatures(comparison: Json) -> str:
 
 
 def _languages(comparison: Json) -> dict[str, str]:
-    """What a direction is called in a heading: the language that sets it apart. Smallest first, as in the paper."""
+    """Heading of each direction: its language that is not shared by all. Smallest corpus first, as in the paper."""
     names = list(reversed(comparison["directions"]))
     directions = [parse(name) for name in names]
     shared = shared_side(directions)
@@ -126,7 +126,7 @@ def _sheet(
     notes: Sequence[str],
     total: Sequence[str] = (),
 ) -> Sheet:
-    """Strategies down, languages across (the other way round, for many languages); `total` columns at the end."""
+    """Strategies as rows, languages as columns (transposed for many languages); `total` columns come last."""
     languages = _languages(comparison)
     pairs = {name: facts["pairs"] for name, facts in comparison["directions"].items()}
     shares = {name: f"{pairs[name] / sum(pairs.values()):.3f}" for name in languages}
@@ -134,7 +134,7 @@ def _sheet(
     if len(languages) <= ACROSS:
         return Sheet(
             title,
-            "Method",
+            "Strategy",
             tuple(heads.values()),
             tuple((row, tuple(cells[name] for name in heads)) for row, cells in columns.items()),
             under=tuple(shares.get(name, "") for name in heads),
@@ -153,7 +153,7 @@ def _sheet(
 
 
 def _ranked(values: Mapping[str, float | None], text: Callable[[str], str], higher_is_better: bool) -> dict[str, Cell]:
-    """Cells of one column by row; the best two are marked if there are more than two rows, or the best of two."""
+    """Cells of one column by row. The best two are marked; of two rows only the best."""
     known = [name for name, value in values.items() if value is not None]
     order = sorted({values[name] for name in known}, reverse=higher_is_better)  # type: ignore[type-var]
     marked = order[: 1 if len(known) < 3 else 2] if len(known) > 1 else []
@@ -166,7 +166,7 @@ def _by_row(columns: Mapping[str, Mapping[str, Cell]], rows: Sequence[str]) -> d
 
 
 def scores_sheet(comparison: Json, metric: str) -> Sheet:
-    """The scores of every language in one metric, as in the paper."""
+    """Scores of all languages in one metric, laid out as in the paper."""
     about, rows = comparison["metrics"][metric], comparison["rows"]
     columns = {}
     for name in [*_languages(comparison), "Avg"]:
@@ -179,7 +179,7 @@ def scores_sheet(comparison: Json, metric: str) -> Sheet:
             lambda row, of_rows=of_rows: _with_spread(of_rows[row], about["digits"]),  # type: ignore[misc]
             about["higher_is_better"],
         )
-    notes = [f"Below each language: its share of the training data. {_seeds(comparison)}"]
+    notes = [f"Below each language: its share of the training pairs. {_seeds(comparison)}"]
     title = f"{about['label']} ({comparison['split']})"
     return _sheet(comparison, title, _by_row(columns, [row["name"] for row in rows]), notes, ["Avg"])
 
@@ -208,7 +208,9 @@ def _differences(comparison: Json, metric: str) -> Sheet:
             for name, d in found["directions"].items()
         }
         columns[row["name"]] = {**cells, "Avg": Cell(_signed(found["mean"]["difference"], about["digits"]))}
-    notes = [f"* significant (p < .05, paired bootstrap, {comparison['samples']} samples, Holm over the languages)."]
+    notes = [
+        f"* significant (p < .05, paired bootstrap, {comparison['samples']} samples, Holm correction over languages)."
+    ]
     title = f"{about['label']}: difference to {comparison['reference']}"
     return _sheet(comparison, title, columns, notes, ["Avg"])
 
@@ -230,18 +232,19 @@ def _summary(comparison: Json, metric: str) -> Sheet:
                 ", ".join(_short(comparison, name) for name in found["harmed"]) or "none",
             ]
         rows.append((row["name"], tuple(Cell(text) for text in cells)))
-    worst = "with the largest validation loss" if comparison["worst_by"] == "validation" else "worst in the test set"
+    worst = "highest validation loss" if comparison["worst_by"] == "validation" else "worst test score"
     notes = [
-        f"low, high: mean of the smaller and of the larger half of the corpora; worst: the language {worst}.",
-        f"Δ mean: to {comparison['reference']}, with a 95 % interval; w/t/l: languages significantly better, neither, "
-        "worse.",
+        f"low, high: mean over the smaller and the larger half of the corpora; worst: language with the {worst}.",
+        f"Δ mean: difference to {comparison['reference']} with 95 % confidence interval; w/t/l: number of languages "
+        "significantly better / not significantly different / significantly worse; harmed: the significantly worse "
+        "ones.",
     ]
     if any(0 < (row["freedom"] or 0) < FREEDOM_TO_SEE_HARM for row in comparison["rows"]):
         notes.append(
-            "With so few runs only large differences stand out from the noise of training: `none` is no proof."
+            "With so few runs only large differences are significant: `none` does not prove that no language is harmed."
         )
     columns = ("mean", "low", "high", "worst", "Δ mean", "w/t/l", "harmed")
-    return Sheet(f"{about['label']}: what it comes to", "Method", columns, tuple(rows), notes=tuple(notes))
+    return Sheet(f"{about['label']}: summary", "Strategy", columns, tuple(rows), notes=tuple(notes))
 
 
 def _short(comparison: Json, name: str) -> str:
@@ -256,10 +259,8 @@ def _validation(comparison: Json) -> Sheet:
         columns[name] = _ranked(values, lambda row, values=values: f"{values[row]:.4f}", False)  # type: ignore[misc]
     means = {row: _mean(list(losses.values())) for row, losses in rows.items()}
     columns["Avg"] = _ranked(means, lambda row: f"{means[row]:.4f}", False)
-    title = "Validation loss per character, label-smoothed as in training"
-    return _sheet(
-        comparison, title, _by_row(columns, list(rows)), ["Of the best checkpoint; lower is better."], ["Avg"]
-    )
+    title = "Validation loss per character (with label smoothing, as in training)"
+    return _sheet(comparison, title, _by_row(columns, list(rows)), ["Best checkpoint; lower is better."], ["Avg"])
 
 
 def _mean(values: Sequence[float | None]) -> float | None:
@@ -282,12 +283,12 @@ def _cost(comparison: Json) -> Sheet:
             f"{min(row['passes'].values()):.1f} to {max(row['passes'].values()):.1f}",
         ]
         rows.append((row["name"], tuple(Cell(text) for text in texts)))
-    columns = ("seeds", "updates", "+ reference", "M tokens", "time", "in all", "passes")
+    columns = ("seeds", "updates", "+ reference", "M tokens", "time", "total time", "passes")
     notes = (
-        "A run, mean of seeds. in all: with the run that its baselines come from. passes: over the corpus least and "
-        "most often read.",
+        "Per run, mean over seeds. + reference, total time: including the reference run that the baselines come from. "
+        "passes: over the least and the most frequently sampled corpus.",
     )
-    return Sheet("What it cost", "Method", columns, tuple(rows), notes=notes)
+    return Sheet("Training cost", "Strategy", columns, tuple(rows), notes=notes)
 
 
 def _number(means: Json | None, digits: int) -> str:

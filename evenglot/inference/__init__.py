@@ -1,1 +1,1 @@
-"""Translate with a trained model."""
+"""Translation with a trained model."""

@@ -1,4 +1,4 @@
-"""What does the work of translating: our own search in torch, or CTranslate2. Ids in, ids out."""
+"""Inference backends, from token ids to token ids: beam search in torch, or CTranslate2."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from evenglot.model.search import Hypothesis
 from evenglot.model.transformer import Transformer
 from evenglot.symbols import PAD
 
-MOST_PENALTY = 50  # lengths to a higher power are no numbers any more
-MOST_PIECES = 1_000_000  # beyond any model
+MOST_PENALTY = 50  # with larger exponents, powers of the length overflow
+MOST_PIECES = 1_000_000  # far above the limit of any model
 
 
 @dataclass(frozen=True)
 class SearchOptions:
-    """How to search. The defaults are those of the paper's decoding."""
+    """Options of beam search. The defaults are those of the paper."""
 
     beam: int = 5
     length_penalty: float = 1.0
-    max_length: int = 200  # pieces of a translation ...
-    max_ratio: float | None = None  # ... and, if given, for each piece of its source
+    max_length: int = 200  # maximum number of subwords of a translation
+    max_ratio: float | None = None  # maximum number of subwords of a translation per source subword
     n_best: int = 1
 
     def __post_init__(self) -> None:
@@ -34,7 +34,7 @@ class SearchOptions:
             if not 1 <= getattr(self, name) <= MOST_PIECES:
                 raise ValueError(f"{name}: expected a number from 1 to {MOST_PIECES:,}, got {getattr(self, name)}")
         if self.n_best > self.beam:
-            raise ValueError(f"n_best: a beam of {self.beam} finds no {self.n_best} translations; widen the beam")
+            raise ValueError(f"n_best: expected at most the beam size {self.beam}, got {self.n_best}; increase beam")
         if self.max_ratio is not None and not 0 < self.max_ratio < inf:
             raise ValueError(f"max_ratio: expected a number above 0, got {self.max_ratio}")
         if not abs(self.length_penalty) <= MOST_PENALTY:
@@ -43,20 +43,20 @@ class SearchOptions:
             )
 
     def longest(self, source: Sequence[int]) -> int:
-        """How many pieces the translation of a source sentence may have."""
+        """Maximum number of subwords in the translation of a source sentence."""
         by_ratio = self.max_length if self.max_ratio is None else max(1, round(self.max_ratio * len(source)))
         return min(self.max_length, by_ratio)
 
 
 class Engine(Protocol):
-    """Translates sentences of ids, which have their tag and </s>; a batch of similar length at a time."""
+    """Translates batches of sentences of similar length, given as token ids including tag and </s>."""
 
     def translate(self, sources: list[list[int]], options: SearchOptions) -> list[list[Hypothesis]]:
         """The `n_best` hypotheses of each sentence, best first."""
 
 
 class CTranslate2Engine:
-    """CTranslate2, which is faster on a CPU."""
+    """CTranslate2 backend, faster on a CPU."""
 
     def __init__(self, folder: Path) -> None:
         from evenglot.inference import ctranslate2
@@ -64,7 +64,7 @@ class CTranslate2Engine:
         self._engine = ctranslate2.CTranslate2Engine(folder, torch.get_num_threads())
 
     def translate(self, sources: list[list[int]], options: SearchOptions) -> list[list[Hypothesis]]:
-        """By its beam search, which has the rules of ours."""
+        """Translate with CTranslate2's beam search, which follows the same rules as ours."""
         return self._engine.translate(
             sources,
             beam=options.beam,
@@ -75,13 +75,13 @@ class CTranslate2Engine:
 
 
 class TorchEngine:
-    """Our own search."""
+    """Beam search in torch."""
 
     def __init__(self, model: Transformer, device: torch.device) -> None:
         self.model, self.device = model.to(device).eval(), device
 
     def translate(self, sources: list[list[int]], options: SearchOptions) -> list[list[Hypothesis]]:
-        """By beam search."""
+        """Translate a batch of sentences."""
         lengths = torch.tensor([len(source) for source in sources])
         width = int(lengths.max())
         padded = torch.tensor([[*source, *[PAD] * (width - len(source))] for source in sources], device=self.device)

@@ -1,4 +1,4 @@
-"""Lines of a file, or of a pipe, to lines of another: `evenglot translate`."""
+"""Translate a file or standard input line by line: `evenglot translate`."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ def translate_lines(
     form: Form,
     bars: Bars,
 ) -> None:
-    """Translate every line. Several translations of one, or their scores, want another form than text."""
+    """Translate every line. The form `text` has neither scores nor several translations per line."""
     if form == "text" and options.n_best > 1:
-        raise ValueError("n_best: text has one line for each sentence; use --format tsv or jsonl")
+        raise ValueError("n_best: the text format has one translation per line; use --format tsv or jsonl")
     size = source.stat().st_size if source is not None else None
     with _writing(target) as out, bars.task(f"translating {direction.name}", size) as advance:
         translations = translator.stream(
@@ -63,12 +63,12 @@ def _texts(lines: Iterable[bytes]) -> Iterator[str]:
 
 
 def _lines(path: Path | None, advance: Advance) -> Iterator[bytes]:
-    """Of a file, compressed or not, or of standard input, as they come; only a line feed ends a line."""
+    """Lines of a file (possibly compressed) or of standard input; only a line feed ends a line."""
     if path is not None:
         yield from read_lines(path, advance)
         return
     if sys.stdin is None:
-        raise ValueError("standard input is closed; give it text, or a file with --input")
+        raise ValueError("standard input is closed; pipe text into it, or give a file with --input")
     for number, line in enumerate(sys.stdin.buffer, start=1):
         advance(len(line))
         text = line.removesuffix(b"\n")
@@ -77,7 +77,7 @@ def _lines(path: Path | None, advance: Advance) -> Iterator[bytes]:
 
 @contextmanager
 def _writing(path: Path | None) -> Iterator[BinaryIO]:
-    """A file is there when it is complete, or not at all."""
+    """Open the output: standard output, or a file that appears only when complete."""
     if path is None:
         if sys.stdout is None:
             raise ValueError("standard output is closed; give a file with --output")

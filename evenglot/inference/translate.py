@@ -1,4 +1,4 @@
-"""Sentences in, translations out, in the order they came.
+"""Translate sentences, in order.
 
 translator = load("runs/first")
 translator.translate(sentences, to="en", source="por")
@@ -24,8 +24,8 @@ from evenglot.runs.checkpoint import Checkpoint, load_model
 from evenglot.runs.run import Run, RunError
 from evenglot.symbols import EOS, UNK
 
-BATCH_PIECES = 4096  # of source, beams not counted
-WINDOW = 5000  # sentences sorted together by length: so much of a stream is read ahead
+BATCH_PIECES = 4096  # source subwords per batch, not counting beams
+WINDOW = 5000  # sentences of a stream that are read ahead and sorted by length
 
 EngineName = Literal["torch", "ctranslate2", "ctranslate2-int8"]
 Device = Literal["auto", "cpu", "cuda"]
@@ -33,7 +33,7 @@ Device = Literal["auto", "cpu", "cuda"]
 
 @dataclass(frozen=True)
 class Translation:
-    """One translation; `score` is its log-probability over its length, as the length penalty wants it."""
+    """A translation; `score` is its log-probability normalised by the length penalty."""
 
     text: str
     score: float
@@ -41,7 +41,7 @@ class Translation:
 
 @dataclass(frozen=True)
 class TranslationWarning:
-    """Something about one sentence, by its number from 1; `str` is the line for a person."""
+    """A warning about one sentence, numbered from 1."""
 
     line: int
     text: str
@@ -54,7 +54,7 @@ Warn = Callable[[TranslationWarning], object]
 
 
 class Translator:
-    """A trained model that takes and gives text."""
+    """A trained model with its vocabularies: translates text."""
 
     def __init__(
         self,
@@ -80,9 +80,9 @@ class Translator:
         max_ratio: float | None = None,
         force: bool = False,
     ) -> list[str]:
-        """Translate into language `to`, from language `source`; both can be left out where there is only one.
+        """Translate from language `source` into language `to`; each is optional if there is only one.
 
-        `force`: also where the model was not trained on this direction (zero-shot).
+        `force` allows directions that the model was not trained on (zero-shot).
         """
         direction = self.direction(to, source, force=force)
         options = SearchOptions(beam, length_penalty, max_length, max_ratio)
@@ -91,54 +91,54 @@ class Translator:
     def stream(
         self, sentences: Iterable[str], direction: Direction, options: SearchOptions, warn: Warn = lambda warning: None
     ) -> Iterator[list[Translation]]:
-        """The n-best translations of each sentence, one after the other; empty sentences have one, which is empty."""
+        """Yield the n-best translations of each sentence; an empty sentence has one empty translation."""
         start = self._tag(direction)
         numbered = enumerate(sentences, start=1)
         while window := list(islice(numbered, WINDOW)):
             sources = self._encode([text for _, text in window], start)
             for (number, _), ids in zip(window, sources, strict=True):
                 if len(ids) > self.max_positions:
-                    what = f"{len(ids)} subwords, more than the model can read; cut to {self.max_positions}"
+                    what = f"{len(ids)} subwords, more than the model's maximum; truncated to {self.max_positions}"
                     warn(TranslationWarning(number, what))
                     ids[self.max_positions - 1 :] = [EOS]
             yield from self._in_batches(sources, options)
 
     def direction(self, to: str | None = None, source: str | None = None, *, force: bool = False) -> Direction:
-        """The direction that is meant; ValueError, with those that are known, if there is none or more than one."""
+        """The matching direction. Raises ValueError, listing all directions, if none or several match."""
         wanted = [d for d in self.directions if to in (None, d.tgt) and source in (None, d.src)]
         if len({tag(d, self._tag_side) for d in wanted}) == 1 and len({d.tgt for d in wanted}) == 1:
             return wanted[0]
-        known = f"it knows {', '.join(d.name for d in self.directions)}"
+        known = f"available: {', '.join(d.name for d in self.directions)}"
         if wanted:
             missing = (
                 "the source language (--from)" if len({d.tgt for d in wanted}) == 1 else "the target language (--to)"
             )
-            raise ValueError(f"say {missing} too: {known}")
+            raise ValueError(f"specify {missing}; {known}")
         asked = f"{source or '?'}-{to or '?'}"
         if not force or to is None:
-            hint = "; --force tries all the same" if to is not None and self._tag_side == "target" else ""
+            hint = "; use --force for zero-shot translation" if to is not None and self._tag_side == "target" else ""
             raise ValueError(f"{asked}: the model was not trained on this direction; {known}{hint}")
         if self._tag_side == "source" and to not in {d.tgt for d in self.directions}:
-            raise ValueError(f"{asked}: the model writes {self.directions[0].tgt} only, whatever it is asked for")
+            raise ValueError(f"{asked}: the only target language of the model is {self.directions[0].tgt}")
         direction = Direction(check_code(source) if source else "und", check_code(to))
         self._tag(direction)
         return direction
 
     def _tag(self, direction: Direction) -> int:
-        """The piece that tells the model what to do."""
+        """Id of the language tag that starts the source sentence."""
         name = tag(direction, self._tag_side)
         found: int = self._source.piece_to_id(name)
         if found == UNK:
             languages = sorted({d.src if self._tag_side == "source" else d.tgt for d in self.directions})
-            raise ValueError(f"{direction.name}: no {name} in the vocabulary; the model knows {', '.join(languages)}")
+            raise ValueError(f"{direction.name}: no {name} in the vocabulary; available: {', '.join(languages)}")
         return found
 
     def _encode(self, texts: list[str], start: int) -> list[list[int]]:
-        """Ids with tag and </s>; none for a sentence in which there is nothing."""
+        """Token ids with tag and </s>; empty for an empty sentence."""
         return [[start, *ids, EOS] if ids else [] for ids in self._source.encode(texts)]
 
     def _in_batches(self, sources: list[list[int]], options: SearchOptions) -> Iterator[list[Translation]]:
-        """Translate sentences of similar length together; give back in the old order."""
+        """Translate in batches of similar length; yield in the original order."""
         order = sorted((row for row, ids in enumerate(sources) if ids), key=lambda row: -len(sources[row]))
         found: dict[int, list[Translation]] = {}
         while order:
@@ -159,7 +159,7 @@ def load(
     device: Device = "auto",
     engine: EngineName = "torch",
 ) -> Translator:
-    """The model of a run, ready to translate. `which`: best, last, average, or the number of updates."""
+    """Load a translator from a run folder. `which`: best, last, average, or a number of updates."""
     home = Run(Path(run))
     directions, chosen = home.config().data.directions, choose(home, which)
     return translator_of(home, directions, chosen, load_model(chosen), device, engine)
@@ -173,7 +173,7 @@ def translator_of(
     device: Device = "auto",
     engine: EngineName = "torch",
 ) -> Translator:
-    """A translator for the model of a checkpoint of a run, read already."""
+    """A translator for the already loaded model of a checkpoint."""
     source, target = (
         sentencepiece.SentencePieceProcessor(model_file=str(run.vocabulary / f"{side}.model")) for side in SIDES
     )
@@ -188,15 +188,15 @@ def translator_of(
 
 
 def usable_device(device: Device) -> torch.device:
-    """The device that is meant: `auto` is a GPU, if there is one."""
+    """The torch device; `auto` is a GPU if available."""
     on = "cuda" if torch.cuda.is_available() else "cpu"
     if device == "cuda" != on:
-        raise ValueError("device: there is no CUDA device here; use 'cpu' or 'auto'")
+        raise ValueError("device: no CUDA device available; use 'cpu' or 'auto'")
     return torch.device(on if device == "auto" else device)
 
 
 def choose(run: Run, which: str) -> Checkpoint:
-    """A checkpoint by name."""
+    """The checkpoint with this name: best, last, average, or a number of updates."""
     if which == "best":
         return run.best()
     found = checkpoint.checkpoints(run.checkpoints)
@@ -207,4 +207,4 @@ def choose(run: Run, which: str) -> Checkpoint:
     steps = {str(each.step): each for each in found}
     if which in steps:
         return steps[which]
-    raise RunError(f"{run.folder}: no checkpoint {which!r}; there are best, last and {', '.join(steps) or 'none'}")
+    raise RunError(f"{run.folder}: no checkpoint {which!r}; available: {', '.join(['best', 'last', *steps])}")

@@ -1,1 +1,1 @@
-"""Reports: one self-contained HTML page, and figures."""
+"""Reports: a self-contained HTML page, and figures."""

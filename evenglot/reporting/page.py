@@ -1,4 +1,4 @@
-"""The report as one HTML file: no network, no server, below a megabyte; the browser enforces it (content policy)."""
+"""The report as one HTML file below a megabyte, without network access (enforced by its content security policy)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from evenglot.reporting.page_data import Data, page_data, thinned
 from evenglot.runs.run import Run
 from evenglot.web import content_policy
 
-PARTS = Path(__file__).with_name("page")  # a folder of its own: template, styles and scripts
+PARTS = Path(__file__).with_name("page")  # template, styles and scripts
 SCRIPTS = (
     "uPlot.iife.min.js",
     "tools.js",
@@ -33,7 +33,7 @@ SCRIPTS = (
 )
 STYLES = ("uPlot.min.css", "page.css")
 LARGEST = 1_000_000  # bytes
-# Points a curve, characters a text: the first that fits is taken. 100 languages fit the third.
+# (points per curve, characters per text): the first that fits is used. 100 languages fit with the third.
 FITS = ((300, 600), (150, 400), (100, 250), (60, 160), (40, 120), (24, 80), (24, 0), (8, 0))
 
 
@@ -45,7 +45,7 @@ class Page:
     style: str
 
     def render(self, data: Data) -> str:
-        """The whole HTML, data thinned until it fits."""
+        """The complete HTML, with the data thinned until they fit."""
         environment = jinja2.Environment(
             loader=jinja2.FileSystemLoader(PARTS), autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True
         )
@@ -61,13 +61,13 @@ class Page:
 
     @property
     def policy(self) -> str:
-        """Only this very script and style may run; nothing may be fetched but from where the page came from."""
+        """Content security policy: only this script and style may run; data are fetched from the same origin only."""
         return content_policy(self.script, self.style)
 
 
 @cache
 def page() -> Page:
-    """Put together from its parts."""
+    """The page, assembled from its files."""
     licence = (PARTS / "uPlot.LICENSE").read_text(encoding="utf-8").strip()
     scripts = [(PARTS / name).read_text(encoding="utf-8").strip() for name in SCRIPTS]
     styles = [(PARTS / name).read_text(encoding="utf-8").strip() for name in STYLES]
@@ -78,7 +78,7 @@ def page() -> Page:
 
 
 def fitted(data: Data, size: int) -> Data:
-    """As much of the data as fits into so many bytes; the least of it if nothing does."""
+    """The data, thinned to fit into `size` bytes; the smallest version if none fits."""
     for points, characters in FITS:
         found = thinned(data, points=points, characters=characters)
         if len(embedded(found).encode()) <= size:
@@ -87,7 +87,7 @@ def fitted(data: Data, size: int) -> Data:
 
 
 def embedded(data: Any) -> str:
-    """JSON that may stand in a script element: nothing in it looks like the end of one."""
+    """JSON that is safe inside a script element (no `<`, `>` or `&`)."""
     text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     return text.replace("&", r"\u0026").replace("<", r"\u003c").replace(">", r"\u003e")
 
@@ -99,12 +99,12 @@ def write_report(
     comparison: Mapping[str, Any] | None = None,
     names: Sequence[str] | None = None,
 ) -> Path:
-    """Write the page of these runs, under their `names` or those of their folders.
+    """Write the report of these runs, labelled with `names` or with their folder names.
 
-    What has the name `out` in the end is complete, or what it was before.
+    The file is replaced atomically.
     """
     if not runs:
-        raise ValueError("report: name at least one run")
+        raise ValueError("report: expected at least one run")
     html = page().render(page_data(runs, names=names, comparison=comparison))
     out.parent.mkdir(parents=True, exist_ok=True)
     write_text(out, html)

@@ -1,4 +1,4 @@
-"""The comparison of several runs (comparison/compare.py) in the compact form that the page embeds."""
+"""A comparison of runs (comparison/compare.py) in the compact form embedded in the page."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from evenglot.comparison.tables import verdict
 from evenglot.wording import listed
 
 PARTS = ("mean", "worst", "low_resource", "high_resource")
-MOST_TOLD = 4  # with more rows than these, only those that differ get a sentence
+MOST_TOLD = 4  # with more rows than this, only significantly different ones get a sentence
 VALIDATION_DIGITS = 5
 
 
 def comparison_data(comparison: Mapping[str, Any]) -> dict[str, Any]:
-    """Directions become a list, and what is known of each of them a list in the same order: a hundred must fit."""
+    """The comparison with per-direction values as lists in the order of `directions`, so that a hundred fit."""
     names = list(comparison["directions"])
     metrics = comparison["metrics"]
     return {
@@ -34,7 +34,7 @@ def comparison_data(comparison: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _row(row: Mapping[str, Any], names: list[str], metrics: Mapping[str, Any]) -> dict[str, Any]:
-    digits = {key: metric["digits"] + 2 for key, metric in metrics.items()}  # two more: rounded twice, rounded wrong
+    digits = {key: metric["digits"] + 2 for key, metric in metrics.items()}  # two more, to avoid double rounding
     validation = row.get("validation", {})
     return {
         **{key: row[key] for key in ("name", "strategy", "tau", "seeds", "freedom", "cost")},
@@ -46,7 +46,7 @@ def _row(row: Mapping[str, Any], names: list[str], metrics: Mapping[str, Any]) -
 
 
 def _short(value: Any, digits: int) -> Any:
-    """The same with fewer digits."""
+    """The value with all numbers rounded."""
     if isinstance(value, float):
         return round(value, digits)
     if isinstance(value, Mapping):
@@ -55,7 +55,7 @@ def _short(value: Any, digits: int) -> Any:
 
 
 def _scores(scores: Mapping[str, Any], names: list[str], digits: int) -> dict[str, Any]:
-    """Of each direction [mean, standard deviation]."""
+    """Scores; per direction [mean, standard deviation]."""
     by_name = scores["directions"]
     return {
         "directions": [_short([by_name[name]["mean"], by_name[name]["sd"]], digits) for name in names],
@@ -64,14 +64,14 @@ def _scores(scores: Mapping[str, Any], names: list[str], digits: int) -> dict[st
 
 
 def _difference(difference: Mapping[str, Any], names: list[str], digits: int) -> dict[str, Any]:
-    """Of each direction [difference, lower end, upper end, p after Holm, 1 if that is significant]."""
+    """Differences; per direction [difference, lower bound, upper bound, Holm-corrected p, 1 if significant]."""
     by_name = difference["directions"]
     return {
         "directions": [
             [
                 *_short([by_name[name]["difference"], *by_name[name]["interval"]], digits),
                 round(by_name[name]["p_holm"], 4),
-                int(by_name[name]["p_holm"] < ALPHA),  # before rounding, which may reach ALPHA
+                int(by_name[name]["p_holm"] < ALPHA),  # before rounding, which could change the result
             ]
             for name in names
         ],
@@ -81,7 +81,7 @@ def _difference(difference: Mapping[str, Any], names: list[str], digits: int) ->
 
 
 def _clear(part: Mapping[str, Any] | None, digits: int) -> dict[str, Any] | None:
-    """A difference of means; it is `clear` if its interval, before rounding, leaves out 0."""
+    """A difference of means; `clear` if its interval excludes 0 before rounding."""
     return None if part is None else {**_short(part, digits), "clear": _leaves_out_zero(part)}
 
 
@@ -91,22 +91,22 @@ def _leaves_out_zero(part: Mapping[str, Any]) -> bool:
 
 
 def _summary(comparison: Mapping[str, Any], key: str) -> list[str]:
-    """In sentences, whoever wins: each strategy against the reference, and who loses by it."""
+    """Sentences that compare each strategy with the reference and name those that harm a direction."""
     against = [row for row in comparison["rows"] if row["difference"]]
     if not against:
-        return [f"There is nothing to compare {comparison['reference']} with."]
+        return [f"There is no other strategy to compare with {comparison['reference']}."]
     told = verdict(comparison, key)
     if len(against) > MOST_TOLD:
         clear = [_leaves_out_zero(row["difference"][key]["mean"]) for row in against]
         others = clear.count(False)
         told = [sentence for sentence, differs in zip(told, clear, strict=True) if differs]
         if others:
-            told.append(f"{_others(others, told)} clearly different from {comparison['reference']} on average.")
+            told.append(f"{_others(others, told)} significantly different from {comparison['reference']} on average.")
     harming = [row["name"] for row in against if row["difference"][key]["harmed"]]
     if not harming:
         told.append("No direction is significantly worse.")
     elif len(against) > MOST_TOLD:
-        told.append(f"Some direction is significantly worse with {listed(harming)}.")
+        told.append(f"At least one direction is significantly worse with {listed(harming)}.")
     return told
 
 

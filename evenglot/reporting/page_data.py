@@ -1,4 +1,4 @@
-"""What the HTML report shows, as plain data: of each run its story, its tables, its warnings, its translations."""
+"""Data of the HTML report: history, tables, warnings and sample translations of each run."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from evenglot.scoring.metrics import METRICS, PRIMARY, Metric
 
 Data = dict[str, Any]
 
-DIGITS = 4  # significant ones: more than a picture shows
-SCORE_KEYS = ("off_target", "off_target_references", "comet", "lines")  # beside the metrics
-HEADING = "# Every setting, defaults filled in. Paths are seen from beside the run, or only their last part is left.\n"
+DIGITS = 4  # significant digits, more than a chart can show
+SCORE_KEYS = ("off_target", "off_target_references", "comet", "lines")  # in addition to the metrics
+HEADING = "# All settings, including defaults. Paths are relative to the parent of the run folder, or shortened.\n"
 
 
 def page_data(
@@ -35,7 +35,7 @@ def page_data(
     comparison: Mapping[str, Any] | None = None,
     live: bool = False,
 ) -> Data:
-    """All of it. ValueError if a folder is no run; but a page that is `live` waits for what is not there yet."""
+    """All data of the page. Raises ValueError if a folder is not a run, unless `live`, where logs may appear later."""
     return {
         "evenglot": __version__,
         "written": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -52,7 +52,7 @@ def _metric(metric: Metric) -> Data:
 
 
 def short_names(runs: Sequence[Run]) -> list[str]:
-    """The names of the folders, with as much of what is above them as tells them apart."""
+    """Folder names, with as many parent folders as needed to make them distinct."""
     paths = [run.folder.resolve().parts for run in runs]
     for length in range(1, max(map(len, paths), default=1) + 1):
         names = ["/".join(parts[-length:]) for parts in paths]
@@ -62,7 +62,7 @@ def short_names(runs: Sequence[Run]) -> list[str]:
 
 
 def unique_names(runs: Sequence[Run], names: Sequence[str] | None = None) -> list[str]:
-    """The names, or those of the folders; where runs share one (seeds of a strategy do), what tells them apart."""
+    """The given names, or folder names; where several runs share one (e.g. seeds of a strategy), made distinct."""
     given = short_names(runs) if names is None else list(names)
     with_folder = [
         f"{name} {run.folder.resolve().name}" if given.count(name) > 1 else name
@@ -74,7 +74,7 @@ def unique_names(runs: Sequence[Run], names: Sequence[str] | None = None) -> lis
 
 
 def run_data(run: Run, name: str, *, live: bool = False) -> Data:
-    """One run; `state` is waiting, running, stopped, done, or broken (then only `message` says more)."""
+    """Data of one run; `state` is waiting, running, stopped, done or broken (waiting and broken have a `message`)."""
     try:
         events = read_log(run.log_file)
         story = history(events)
@@ -105,7 +105,7 @@ def run_data(run: Run, name: str, *, live: bool = False) -> Data:
 
 
 def _config(file: Path, root: Path) -> str:
-    """The configuration, without what it tells about this machine; nothing if that cannot be taken out."""
+    """The configuration without absolute paths; empty if it cannot be parsed."""
     if not file.exists():
         return ""
     try:
@@ -116,11 +116,11 @@ def _config(file: Path, root: Path) -> str:
 
 
 def _not_yet(run: Run, name: str, error: Exception, live: bool) -> Data:
-    """Whoever watches may have come before the training; whoever wants a report has named the wrong folder."""
+    """A run without a readable log: an error in a report, but a live page may be opened before training starts."""
     waiting = not run.log_file.exists() or not run.log_file.stat().st_size or isinstance(error, LogNotStartedError)
     if not live:
-        raise ValueError(f"{run.folder}: has no log yet; is it the folder of a run?" if waiting else str(error))
-    message = "Training has not begun to write its log yet." if waiting else str(error)
+        raise ValueError(f"{run.folder}: no event log yet; is it a run folder?" if waiting else str(error))
+    message = "Training has not started to write its event log yet." if waiting else str(error)
     return {"name": name, "state": "waiting" if waiting else "broken", "message": message}
 
 
@@ -159,7 +159,7 @@ def _last(series: Series, name: str) -> float | None:
 
 
 def _all_series(story: History, step: int) -> Data:
-    """Those that have anything to show; a mixture holds until the last update."""
+    """All non-empty series; the last mixture is extended to the last update."""
     mixture = story.mixture
     if mixture and mixture.steps[-1] < step:
         held = {name: (*values, values[-1]) for name, values in mixture.values.items()}
@@ -181,21 +181,19 @@ def _all_series(story: History, step: int) -> Data:
 def _samples(run: Run) -> Data:
     split = split_with_translations(run)
     if split is None:
-        return {"note": "There are no translations yet: `evenglot score` writes them."}
+        return {"note": "No translations yet; run `evenglot score`."}
     try:
         found = samples(run, split)
-    except (OSError, ValueError):  # the reason names folders of this machine, which are no reader's business
-        gone = "the store of this run is gone, or is not the one that was translated"
-        return {"note": f"The texts cannot be shown: {gone}; `evenglot prepare` and `evenglot score` make both anew."}
+    except (OSError, ValueError):  # the error itself names local paths, which do not belong in a report
+        cause = "the store of this run is missing or has changed since it was translated"
+        return {"note": f"No sample translations: {cause}; run `evenglot prepare` and `evenglot score` again."}
     if not found:
-        return {
-            "note": f"There is nothing to show of the {split} set; `evenglot prepare` and `evenglot score` make it."
-        }
+        return {"note": f"No sentences in the {split} set; run `evenglot prepare` and `evenglot score` again."}
     return {"split": split, "directions": {name: rounded(each.as_json()) for name, each in found.items()}}
 
 
 def rounded(value: Any) -> Any:
-    """The same with fewer digits, and null for what is not a finite number."""
+    """The value with numbers rounded, and None for numbers that are not finite."""
     if isinstance(value, float):
         return float(f"{value:.{DIGITS}g}") if math.isfinite(value) else None
     if isinstance(value, Mapping):
@@ -206,7 +204,7 @@ def rounded(value: Any) -> Any:
 
 
 def thinned(data: Data, *, points: int, characters: int) -> Data:
-    """The same page with at most so many points a curve and so many characters a text; 0 characters: no texts."""
+    """The data with at most `points` per curve and `characters` per text; 0 characters: no texts."""
     return {**data, "runs": [_thinned_run(run, points, characters) for run in data["runs"]]}
 
 
@@ -218,7 +216,7 @@ def _thinned_run(run: Data, points: int, characters: int) -> Data:
 
 
 def _thinned_series(series: Data, points: int) -> Data:
-    """Evenly spread, the first and the last among them."""
+    """Evenly spaced points, including the first and the last."""
     count = len(series["steps"])
     if count <= points:
         return series
@@ -231,7 +229,7 @@ def _shortened(samples: Data, characters: int) -> Data:
     if "directions" not in samples:
         return samples
     if not characters:
-        return {"note": "The translations are left out to keep this page small; report fewer runs to see them."}
+        return {"note": "Translations are omitted to keep this page small; include fewer runs to see them."}
 
     def short(value: Any) -> Any:
         if isinstance(value, str) and len(value) > characters:

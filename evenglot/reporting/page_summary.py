@@ -1,4 +1,4 @@
-"""A run in words and figures: the first thing a reader of a report sees, computed from the numbers."""
+"""Summary of a run for the top of a report: sentences, key figures and facts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from evenglot.wording import duration, listed
 def sentences(
     story: History, scores: Mapping[str, Any] | None, shares: Mapping[str, float], progress: Mapping[str, Any]
 ) -> list[str]:
-    """What was trained on what; how good it is, and where it is worst; whom the balancing favoured."""
+    """Sentences about the model and its data, its quality, and the most and least upsampled directions."""
     told = [_trained(story, progress), _quality(story, scores), _favoured(story, shares)]
     return [sentence for sentence in told if sentence]
 
@@ -34,9 +34,9 @@ def _trained(story: History, progress: Mapping[str, Any]) -> str:
     so_far = {
         "done": f"trained in {duration(progress['seconds'])} with {progress['step']:,} updates",
         "stopped": f"stopped after {progress['step']:,} of {progress['updates']:,} updates",
-    }.get(progress["state"], f"{progress['step']:,} of {progress['updates']:,} updates into its training")
-    model = f"A model of {parameters(story.about.parameters)} parameters, balanced by {story.about.strategy}"
-    return f"{model}, {so_far} on {pairs:,} sentence pairs of {many}{span}."
+    }.get(progress["state"], f"in training ({progress['step']:,} of {progress['updates']:,} updates)")
+    model = f"A model with {parameters(story.about.parameters)} parameters, balanced with {story.about.strategy}"
+    return f"{model}, {so_far} on {pairs:,} sentence pairs in {many}{span}."
 
 
 def _quality(story: History, scores: Mapping[str, Any] | None) -> str:
@@ -61,14 +61,15 @@ def _quality(story: History, scores: Mapping[str, Any] | None) -> str:
     if not losses:
         return ""
     mean, worst = fmean(losses.values()), max(losses, key=losses.__getitem__)
-    told = f"It is not scored yet; its last validation loss is {mean:.3f} a character on average"
+    told = f"It is not scored yet; its last validation loss is {mean:.3f} per character on average"
     if len(losses) == 1:
         return f"{told}."
-    return f"{told}, and worst for {worst} with {losses[worst]:.3f}, {100 * (losses[worst] / mean - 1):.0f} % above it."
+    above = 100 * (losses[worst] / mean - 1)
+    return f"{told}, and highest for {worst} with {losses[worst]:.3f}, {above:.0f} % above the average."
 
 
 def text_scores(scores: Mapping[str, Any]) -> list[str]:
-    """'chrF++ 40.1', the primary metric first: those computed from text."""
+    """Scores such as 'chrF++ 40.1' in all metrics computed from text, the primary metric first."""
     found = sorted(scored_by(scores), key=lambda metric: metric.key != PRIMARY)
     return [_told(metric, scores[metric.scores_key]) for metric in found if metric.from_text]
 
@@ -83,11 +84,11 @@ def _favoured(story: History, shares: Mapping[str, float]) -> str:
         return ""
     most, least = max(ratios, key=ratios.__getitem__), min(ratios, key=ratios.__getitem__)
     if ratios[most] < 1.02 and ratios[least] > 0.98:
-        return "Every direction was shown in proportion to its data."
-    given = "weighed" if story.reweights else "shown"
+        return "All directions were sampled in proportion to their data."
+    given = "weighted with" if story.reweights else "sampled at"
     return (
-        f"Measured by its data, {most} was favoured most ({given} {_times(ratios[most])} its share) and {least} least "
-        f"({_times(ratios[least])})."
+        f"Relative to its data, {most} was upsampled most ({given} {_times(ratios[most])} its share of the data) "
+        f"and {least} least ({_times(ratios[least])})."
     )
 
 
@@ -96,14 +97,14 @@ def _times(ratio: float) -> str:
 
 
 def parameters(count: int) -> str:
-    """How large a model is, in words."""
+    """Number of parameters for printing, in millions if large."""
     return f"{count / 1e6:,.1f} million" if count >= 1e6 else f"{count:,}"
 
 
 def figures(
     story: History, scores: Mapping[str, Any] | None, progress: Mapping[str, Any]
 ) -> list[tuple[str, str, str]]:
-    """The few numbers that stand large at the top: what, how much, and a remark."""
+    """Key figures for the top of the report: label, value and remark."""
     found = [("sentence pairs", f"{sum(story.pairs.values()):,}", _directions(len(story.names)))]
     if scores is not None:
         worst = scores["worst"]
@@ -129,36 +130,36 @@ def _directions(count: int) -> str:
 
 
 def facts(story: History, progress: Mapping[str, Any], root: Path) -> list[tuple[str, str]]:
-    """How it was done, for whoever wants to do it again; paths are relative to the root."""
+    """Settings and environment of the run; paths are relative to the root."""
     about, config = story.about, without_paths(story.about.config, root)
     balance = {key: value for key, value in config.get("balance", {}).items() if value is not None}
     options = ", ".join(f"{key} {value}" for key, value in balance.items() if key != "strategy")
     model, train = config.get("model", {}), config.get("train", {})
     table = {
         "strategy": about.strategy,
-        "its options": options,
+        "strategy options": options,
         "model": f"{model.get('size', '')}, {parameters(about.parameters)} parameters".strip(", "),
-        "updates": f"{progress['step']:,} of {progress['updates']:,}, of at most {about.tokens_per_update:,} tokens",
+        "updates": f"{progress['step']:,} of {progress['updates']:,}, at most {about.tokens_per_update:,} tokens each",
         "intervals": f"{len(story.interval_starts):,}",
         "target tokens": f"{progress['tokens']:,}",
         "time": duration(progress["seconds"]),
-        "best model": "" if progress["best_step"] is None else f"after {progress['best_step']:,} updates",
+        "best checkpoint": "" if progress["best_step"] is None else f"after {progress['best_step']:,} updates",
         "learning rate": f"{train.get('learning_rate', '')}, {train.get('schedule', '')}".strip(", "),
         "device": f"{about.device}, {about.precision}, {_hands(about)}",
         "seed": str(config.get("seed", "")),
         "evenglot": about.evenglot,
-        "made with": ", ".join(f"{name} {version}" for name, version in about.versions.items()),
-        "begun": _time(about.time),
-        "last entry of the log": _time(progress["last_event"]),
+        "libraries": ", ".join(f"{name} {version}" for name, version in about.versions.items()),
+        "started": _time(about.time),
+        "last log event": _time(progress["last_event"]),
     }
     return [(name, value) for name, value in table.items() if value]
 
 
 def _hands(about: ConfigEvent) -> str:
     processes, threads = about.processes, about.threads
-    return f"{processes} process{'es' if processes > 1 else ''} of {threads} thread{'s' if threads > 1 else ''}"
+    return f"{processes} process{'es' if processes > 1 else ''} with {threads} thread{'s' if threads > 1 else ''}"
 
 
 def _time(stamp: object) -> str:
-    """2026-11-16T02:16:56+00:00, as people write it."""
+    """2026-11-16T02:16:56+00:00 as 2026-11-16 02:16:56 UTC."""
     return str(stamp or "").replace("T", " ").replace("+00:00", " UTC")

@@ -1,4 +1,4 @@
-"""Translations worth a look: of each direction the best, the median and the worst, by the primary metric."""
+"""Sample translations: the best, median and worst sentence of each direction by the primary metric."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from evenglot.runs.run import Run
 from evenglot.runs.scores import read_translations, translations_file
 from evenglot.scoring.metrics import METRICS, PRIMARY, Metric, TextOptions
 
-HELD_OUT = ("test", "valid", "valid_full")  # what can be scored, in the order of interest
-MOST_SENTENCES = 400  # of a direction are looked at, spread over its set: a sentence takes about 0.2 ms
+HELD_OUT = ("test", "valid", "valid_full")  # splits that can be scored, in order of preference
+MOST_SENTENCES = 400  # scored per direction, evenly spaced in the split (scoring a sentence takes about 0.2 ms)
 
 
 @dataclass(frozen=True)
 class Sample:
-    """A sentence, its reference, its translation, and the score of the sentence in the primary metric."""
+    """A sentence with its reference, translation and sentence score in the primary metric."""
 
     source: str
     reference: str
@@ -28,7 +28,7 @@ class Sample:
 
 @dataclass(frozen=True)
 class Samples:
-    """Of one direction, chosen among `looked_at` sentences."""
+    """Samples of one direction, chosen from `looked_at` sentences."""
 
     best: Sample
     median: Sample
@@ -36,15 +36,15 @@ class Samples:
     looked_at: int
 
     def as_json(self) -> dict[str, Any]:
-        """As the page has it."""
+        """The form embedded in the page."""
         return asdict(self)
 
 
 def choose(sources: Sequence[str], references: Sequence[str], translations: Sequence[str]) -> Samples | None:
-    """The best, the median and the worst; None if there is nothing to choose from. Of equals the longest says most."""
+    """The best, median and worst sentence; of equal scores the longest. None if all references are empty."""
     if not len(sources) == len(references) == len(translations):
         raise ValueError(
-            f"{len(translations)} translations of {len(sources)} sentences with {len(references)} references; "
+            f"{len(translations)} translations for {len(sources)} sentences and {len(references)} references; "
             "run `evenglot score` again"
         )
     filled = [index for index, reference in enumerate(references) if reference.strip()]
@@ -63,7 +63,7 @@ def choose(sources: Sequence[str], references: Sequence[str], translations: Sequ
 
 def _sentence_scores(metric: Metric, translations: Sequence[str], references: Sequence[str]) -> list[float]:
     if metric.counter is None:
-        raise ValueError(f"{metric.label}: not computed from text, so it cannot rank translations")
+        raise ValueError(f"{metric.label}: cannot rank translations, as it is not computed from text")
     counts = metric.counter(TextOptions()).count(translations, references)
     return [float(score) for score in metric.score(counts.astype(float))]
 
@@ -75,16 +75,16 @@ def _spread(items: Sequence[int], most: int) -> list[int]:
 
 
 def split_with_translations(run: Run) -> str | None:
-    """A split that `evenglot score` translated, the test set before others; None if there is none."""
+    """The split translated by `evenglot score`, preferably the test set; None if there is none."""
     return next((split for split in HELD_OUT if (run.folder / "hypotheses" / split).is_dir()), None)
 
 
 def samples(run: Run, split: str) -> dict[str, Samples]:
-    """Of every direction that was translated, by name; ValueError or OSError if texts or translations are gone."""
+    """Samples by direction. Raises ValueError or OSError if texts or translations are missing."""
     return _samples(run, split, (run.folder / "hypotheses" / split).stat().st_mtime_ns)
 
 
-@lru_cache(maxsize=64)  # a page that is refreshed asks again and again
+@lru_cache(maxsize=64)  # a live page requests them repeatedly
 def _samples(run: Run, split: str, changed: int) -> dict[str, Samples]:
     store = open_prepared(run.config(), verify=False)
     found = {}

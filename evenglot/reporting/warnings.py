@@ -1,4 +1,4 @@
-"""What a reader of a report should know before believing its numbers."""
+"""Warnings in a report that limit how far its numbers can be trusted."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ from evenglot.runs.history import History, Series
 
 Kind = Literal["unfinished", "over-fitting", "starved", "unread", "off-target", "passes", "scores", "note"]
 
-STARVED = 5  # so many times less than its size asks for
+STARVED = 5  # warn if a direction's share is this many times below its share of the data
 OFF_TARGET = 0.1
 LOGGED: dict[str, Kind] = {"overfitting": "over-fitting", "passes": "passes"}  # kinds in the log; others are notes
-MANY_PASSES = 3  # if the others were read so often, a corpus that was not read once was neglected
+MANY_PASSES = 3  # median number of passes from which a corpus without one complete pass is reported
 
 
 @dataclass(frozen=True)
 class Warning:
-    """One line for a person; `step`: after so many updates, where that is known."""
+    """A warning; `step` is the number of updates it refers to, if known."""
 
     kind: Kind
     text: str
     step: int | None = None
 
     def as_json(self) -> dict[str, Any]:
-        """As the page has it."""
+        """The form embedded in the page."""
         return {"kind": self.kind, "text": self.text, "step": self.step}
 
 
 def warnings(story: History, last_step: int, scores: Mapping[str, Any] | None, live: bool = False) -> list[Warning]:
-    """All there is to warn of: first what puts everything in doubt, then what concerns single directions."""
+    """All warnings: first those about the whole run, then those about single directions."""
     return [
         *_unfinished(story, last_step, live),
         *_without_scores(story, scores),
@@ -44,13 +44,13 @@ def warnings(story: History, last_step: int, scores: Mapping[str, Any] | None, l
 
 def _unfinished(story: History, last_step: int, live: bool) -> list[Warning]:
     if story.done is not None and story.done.stopped:
-        text = f"The run was stopped after {last_step:,} updates; `evenglot train` with --resume goes on."
+        text = f"The run was stopped after {last_step:,} updates; `evenglot train` with --resume continues it."
         return [Warning("unfinished", text)]
     if story.done is not None or live:
         return []
     text = (
-        f"The log ends after {last_step:,} updates without saying that the run is over: it is still going on, or was "
-        "killed (then `evenglot train` with --resume goes on)."
+        f"The event log ends after {last_step:,} updates without a final event: the run is still in progress or was "
+        "interrupted (then `evenglot train` with --resume continues it)."
     )
     return [Warning("unfinished", text)]
 
@@ -58,36 +58,36 @@ def _unfinished(story: History, last_step: int, live: bool) -> list[Warning]:
 def _without_scores(story: History, scores: Mapping[str, Any] | None) -> list[Warning]:
     if scores is not None or story.done is None:
         return []
-    return [Warning("scores", "There are no scores yet: run `evenglot score` for this run, then report again.")]
+    return [Warning("scores", "No scores yet: run `evenglot score` on this run, then `evenglot report` again.")]
 
 
 def _starved(story: History, last_step: int) -> list[Warning]:
-    """Over the last third of the run a direction got less than a fifth of what its size asks for."""
+    """Directions with less than a fifth of their data share in the last third of the run."""
     late = mean_shares(story.mixture, since=2 * last_step // 3, until=last_step)
     got = "weight" if story.reweights else "share"
     found = []
     for name, p in story.p.items():
         share = late.get(name)
         if share is not None and share < p / STARVED:
-            times = f"{p / share:,.0f} times less" if share > p / 1000 else "next to nothing, much less"
+            times = f"{p / share:,.0f} times" if share > p / 1000 else "more than 1,000 times"
             text = (
-                f"{name} was starved: in the last third of the run its {got} was {100 * share:.2g} %, {times} than its "
-                f"{100 * p:.2g} % of the data (the line is drawn at {STARVED} times less)."
+                f"{name} was starved: in the last third of the run its {got} was {100 * share:.2g} %, {times} below "
+                f"its {100 * p:.2g} % of the data (the threshold is {STARVED} times)."
             )
             found.append(Warning("starved", text))
     return found
 
 
 def _unread(story: History) -> list[Warning]:
-    """A corpus that was not read once, though the others were read several times."""
+    """Corpora without one complete pass although the others had several."""
     usual = median(story.passes.values()) if story.passes else 0.0
     if story.done is None or usual < MANY_PASSES:
         return []
     return [
         Warning(
             "unread",
-            f"{name}: about {100 * (1 - passes):.0f} % of its {story.pairs[name]:,} pairs were never shown, while half "
-            f"of the corpora were read {usual:.1f} times or more.",
+            f"{name}: about {100 * (1 - passes):.0f} % of its {story.pairs[name]:,} pairs were never sampled, while "
+            f"the median corpus had {usual:.1f} passes.",
         )
         for name, passes in story.passes.items()
         if passes < 0.95
@@ -99,8 +99,8 @@ def _off_target(scores: Mapping[str, Any] | None) -> list[Warning]:
     return [
         Warning(
             "off-target",
-            f"{name}: {100 * rate:.0f} % of the translations seem to be in another language; of the references, "
-            f"{100 * usual:.0f} %.",
+            f"{name}: {100 * rate:.0f} % of the translations were identified as another language "
+            f"(references: {100 * usual:.0f} %).",
         )
         for name, row in directions.items()
         if (rate := row.get("off_target") or 0.0) - (usual := row.get("off_target_references") or 0.0) > OFF_TARGET
@@ -108,10 +108,10 @@ def _off_target(scores: Mapping[str, Any] | None) -> list[Warning]:
 
 
 def mean_shares(mixture: Series, *, since: int, until: int) -> dict[str, float]:
-    """The mean q of each direction over these updates: a mixture holds until the next one is chosen."""
+    """Mean q of each direction over these updates; a mixture is in effect until the next one."""
     ends = [*mixture.steps[1:], max(until, *mixture.steps)] if mixture.steps else []
     lengths = [max(0, min(end, until) - max(start, since)) for start, end in zip(mixture.steps, ends, strict=True)]
-    if mixture.steps and not any(lengths):  # nothing was trained yet
+    if mixture.steps and not any(lengths):  # before the first update
         lengths[-1] = 1
     found = {}
     for name, shares in mixture.values.items():

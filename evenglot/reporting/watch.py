@@ -1,4 +1,4 @@
-"""The report while training runs: the same page from loopback, which asks for new data every few seconds."""
+"""Live report: serves the page on the loopback interface; it fetches new data every few seconds."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ HEADERS = served_headers(page().policy)
 
 
 class Watched:
-    """The runs; their data are put together anew only when a file has changed."""
+    """The runs; their data are recomputed only when a file has changed."""
 
     def __init__(self, runs: Sequence[Run], names: Sequence[str] | None = None) -> None:
         self.runs, self.names = list(runs), list(short_names(runs) if names is None else names)
-        self._lock = threading.Lock()  # requests come in threads of their own
+        self._lock = threading.Lock()  # each request has its own thread
         self._seen: list[Any] | None = None
         self._data: Data = {}
         self._compared: list[Any] | None = None
         self._comparison: Data | None = None
 
     def data(self) -> Data:
-        """What the page shows now."""
+        """The current data of the page."""
         with self._lock:
             seen = [_stamp(run, "log.jsonl", "config.yaml", *SCORES, "hypotheses/*") for run in self.runs]
             if seen != self._seen:
@@ -46,20 +46,20 @@ class Watched:
             return self._data
 
     def _compare(self) -> Data | None:
-        """The comparison, if all runs are scored; it takes seconds, so a log that only grows does not ask for one."""
+        """The comparison if all runs are scored; recomputed only if scores change, as it takes seconds."""
         seen = [_stamp(run, *SCORES) for run in self.runs]
         if seen != self._compared:
             try:
                 named = list(zip(self.names, self.runs, strict=True))
                 self._comparison = comparison_of(named, reference=None, warn=lambda text: None)
-            except ValueError:  # scored on different sentences: each run can still be shown
+            except ValueError:  # not comparable: single runs can still be shown
                 self._comparison = None
             self._compared = seen
         return self._comparison
 
 
 def _stamp(run: Run, *patterns: str) -> list[Any]:
-    """Changes with every file of the run that is so called."""
+    """Name, modification time and size of all files that match, to detect changes."""
     files = [file for pattern in patterns for file in sorted(run.folder.glob(pattern))]
     found = []
     for file in files:
@@ -72,7 +72,7 @@ def _stamp(run: Run, *patterns: str) -> list[Any]:
 
 
 class Server(ThreadingHTTPServer):
-    """Listens on loopback only."""
+    """HTTP server on the loopback interface only."""
 
     daemon_threads = True
 
@@ -81,46 +81,46 @@ class Server(ThreadingHTTPServer):
         super().__init__((ADDRESS, port), Handler)
 
     def server_bind(self) -> None:
-        """Without asking name servers what this machine is called, which can take seconds."""
+        """Bind without the reverse name lookup of `HTTPServer`, which can take seconds."""
         socketserver.TCPServer.server_bind(self)
         self.server_name, self.server_port = ADDRESS, self.server_address[1]
 
     @property
     def url(self) -> str:
-        """What to type into a browser."""
+        """Address of the page."""
         return f"http://{ADDRESS}:{self.server_port}"
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """One line; but a browser that closes a connection early is nobody's fault."""
+        """Print one line; connections closed early by the browser are ignored."""
         error = sys.exception()
         if not isinstance(error, ConnectionError):
             print(f"report: {type(error).__name__}: {error}", file=sys.stderr, flush=True)
 
 
 class Handler(BaseHTTPRequestHandler):
-    """Two addresses, both for reading: the page and its data."""
+    """Two read-only routes: the page and its data."""
 
     server: Server
-    protocol_version = "HTTP/1.0"  # a connection for each question: none outlives the server
-    timeout = 30  # seconds that a silent connection is kept
+    protocol_version = "HTTP/1.0"  # one connection per request, so that none outlives the server
+    timeout = 30  # seconds before an idle connection is closed
 
     def do_GET(self) -> None:
-        """Answer, if whoever asks calls us by a name of loopback (else: DNS rebinding) and is no foreign page."""
+        """Serve requests whose Host is a loopback name (against DNS rebinding) and whose Origin is this server."""
         host, origin = self.headers.get("Host", ""), self.headers.get("Origin")
         if not is_loopback(host_name(host)) or (origin is not None and origin.lower() != f"http://{host.lower()}"):
-            self._say(HTTPStatus.FORBIDDEN, f"this server goes by {self.server.url} only")
+            self._say(HTTPStatus.FORBIDDEN, f"forbidden host or origin; use {self.server.url}")
             return
         answer = {"/": self._page, "/data.json": self._data}.get(urlsplit(self.path).path)
         if answer is None:
-            self._say(HTTPStatus.NOT_FOUND, "there is nothing here; the page is at /")
+            self._say(HTTPStatus.NOT_FOUND, "not found; the page is at /")
             return
         try:
             answer()
-        except (OSError, ValueError) as error:  # a file that changes while it is read: the page asks again
+        except (OSError, ValueError) as error:  # a file changed while being read: the page retries
             self._say(HTTPStatus.SERVICE_UNAVAILABLE, str(error))
 
     def _refuse(self) -> None:
-        self._say(HTTPStatus.METHOD_NOT_ALLOWED, "only GET is possible here")
+        self._say(HTTPStatus.METHOD_NOT_ALLOWED, "only GET is allowed")
 
     do_HEAD = do_POST = do_PUT = do_PATCH = do_DELETE = do_OPTIONS = _refuse  # noqa: N815
 
@@ -149,24 +149,24 @@ class Handler(BaseHTTPRequestHandler):
             self.wfile.write(content)
 
     def version_string(self) -> str:
-        """Nobody needs to know more."""
+        """Server header without version numbers."""
         return "evenglot"
 
     def log_message(self, format: str, *args: Any) -> None:
-        """The terminal belongs to the person; a page asks every few seconds."""
+        """Do not log requests: the page polls every few seconds."""
 
 
 def listen(runs: Sequence[Run], port: int, names: Sequence[str] | None = None) -> Server:
-    """A server that has its port, 0 for any that is free; ValueError if it cannot be had."""
+    """A server bound to a port (0: any free port). Raises ValueError if the port is not available."""
     if not runs:
-        raise ValueError("report: name at least one run to watch")
+        raise ValueError("report: expected at least one run to watch")
     if not 0 <= port < 2**16:
         raise ValueError(f"port: expected 0 to {2**16 - 1}, got {port}")
     try:
         return Server(Watched(runs, names), port)
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
-            raise ValueError(f"port {port} of {ADDRESS} is taken; choose another with --port") from error
+            raise ValueError(f"port {port} of {ADDRESS} is in use; choose another with --port") from error
         raise ValueError(f"cannot listen on port {port} of {ADDRESS}: {error.strerror}") from error
 
 
@@ -182,9 +182,9 @@ def watch(
     open_: Callable[[str], object] | None = None,
     tell: Callable[[str], object] = _say,
 ) -> None:
-    """Serve the page of these runs until Ctrl-C. `open_` is called with the address once it can be asked."""
+    """Serve the live report of these runs until Ctrl-C. `open_` is called with the address once it is available."""
     with listen(runs, port, names) as server:
-        tell(f"The report is at {server.url} and refreshes itself (Ctrl-C stops it)")
+        tell(f"Live report at {server.url} (Ctrl-C stops it)")
         if open_ is not None:
             open_(server.url)
         try:

@@ -1,4 +1,4 @@
-"""COMET, which runs in another environment."""
+"""COMET scores, computed by a command in another environment."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from evenglot.runs.run import RunError
 
 
 def comet_score(command: str, sources: list[str], hypotheses: list[str], references: list[str], folder: Path) -> float:
-    """COMET has conflicting dependencies, so it runs as a command of another environment (`comet-score`)."""
+    """Run a COMET command (`comet-score`), installed in another environment because its dependencies conflict."""
     files = {"-s": sources, "-t": hypotheses, "-r": references}
     arguments = []
     for option, lines in files.items():
@@ -30,5 +30,5 @@ def comet_score(command: str, sources: list[str], hypotheses: list[str], referen
             (folder / f".comet{option}").unlink(missing_ok=True)
     found = re.findall(r"score:?\s+(-?\d+\.\d+)", done.stdout)
     if not found:
-        raise RunError(f"--comet {command}: no score in what it printed")
+        raise RunError(f"--comet {command}: no score in its output")
     return float(found[-1])

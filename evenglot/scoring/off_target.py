@@ -1,4 +1,4 @@
-"""Which language is a text in? For the off-target rate: translations that are in another language than asked for."""
+"""Language identification for the off-target rate: the share of translations not in the target language."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
-# Three-letter codes (ISO 639-3, some of them of the older 639-2/B) of languages that langid knows by two letters.
+# Three-letter codes (ISO 639-3, some from the older 639-2/B) of the languages that langid identifies by two letters.
 CODES = {
     "af": "afr", "am": "amh", "an": "arg", "ar": "ara", "as": "asm", "az": "aze azj", "ba": "bak", "be": "bel",
     "bg": "bul", "bn": "ben", "br": "bre", "bs": "bos", "ca": "cat", "cs": "ces cze", "cy": "cym wel", "da": "dan",
@@ -25,12 +25,13 @@ CODES = {
     "vi": "vie", "vo": "vol", "wa": "wln", "xh": "xho", "yo": "yor", "zh": "zho chi cmn", "zu": "zul",
 }  # fmt: skip
 TWO_LETTERS = {three: two for two, codes in CODES.items() for three in codes.split()}
-ALIKE = {"nb": "no", "nn": "no"}  # not told apart
+ALIKE = {"nb": "no", "nn": "no"}  # not distinguished
 
 
 def off_target_rate(sentences: Sequence[str], language: str) -> float | None:
-    """The share of sentences that look like another language; None if it cannot be told (langid not installed, or it
-    does not know the language). Of short sentences the guess is often wrong: compare rates, do not trust one.
+    """Share of sentences identified as another language; None if langid is not installed or lacks the language.
+
+    Identification of short sentences is unreliable, so only differences between rates are meaningful.
     """
     identifier = _identifier()
     expected = _plain(language)
@@ -41,7 +42,7 @@ def off_target_rate(sentences: Sequence[str], language: str) -> float | None:
 
 
 def _plain(code: str) -> str:
-    """The two-letter code, if there is one, without script or country: 'pt_BR' and 'por' are 'pt'."""
+    """The two-letter code if there is one, without script or country: 'pt' for 'pt_BR' and 'por'."""
     base = str(code).split("_")[0].lower()
     two = TWO_LETTERS.get(base, base)
     return ALIKE.get(two, two)

@@ -1,4 +1,4 @@
-"""The loss of a model on references, sentence by sentence: the counts of the metric `loss`."""
+"""Loss of a model on each reference: the counts of the metric `loss`."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ SENTENCES_AT_ONCE = 64
 
 
 def reference_losses(model: Transformer, store: Store, name: str, split: str) -> Counts:
-    """-log p of each reference, in nats, and its characters.
+    """-log p in nats and number of characters of each reference.
 
-    Both are 0 for pairs that are longer than the model has positions, so that they do not count.
+    Both are 0 for pairs longer than the model's maximum, so that they do not count.
     """
     corpus = store.corpus(name, split)
     characters = torch.from_numpy(piece_characters(store.vocabulary("target")))
@@ -40,6 +40,6 @@ def reference_losses(model: Transformer, store: Store, name: str, split: str) ->
 
 
 def too_long(model: Transformer, corpus: ParallelSequences) -> NDArray[np.bool_]:
-    """Which pairs have more subwords than the model has positions?"""
+    """Mask of the pairs with more subwords than the model has positions."""
     longest = np.maximum(corpus.source.lengths, corpus.target.lengths)
     return np.asarray(longest > model.shape.max_positions)

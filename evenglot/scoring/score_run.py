@@ -27,7 +27,7 @@ from evenglot.scoring.summary import summary
 def translate_split(
     translator: Translator, store: Store, split: str, options: SearchOptions, folder: Path, bars: Bars
 ) -> None:
-    """Write the translations of a split, a file for each direction: por-en.en; all of them or none."""
+    """Write the translations of a split, one file per direction (por-en.en); the folder appears when complete."""
     with finished_folder(folder) as unfinished:
         for direction in _directions(store, split):
             sources = store.text(direction.name, split, "source")
@@ -48,9 +48,9 @@ def score_split(
     comet: str | None = None,
     model_counts: Mapping[str, Mapping[str, Counts]] | None = None,
 ) -> tuple[dict[str, Any], SentenceStatistics]:
-    """Scores of the translations in a folder, as scores.json has them, and the counts of each sentence.
+    """Scores of the translations in a folder, in the form of scores.json, and the counts per sentence.
 
-    `model_counts`, by direction: of metrics that are computed from the model instead of the translations.
+    `model_counts`: counts, by direction, of metrics computed from the model instead of the translations.
     """
     scorer, scored, extra, references = Scorer(tokenize), {}, {}, {}
     for direction in _directions(store, split):
@@ -87,13 +87,13 @@ def score_run(
     comet: str | None = None,
     device: Device = "auto",
 ) -> tuple[dict[str, Any], Store]:
-    """Translate a split with the model of a run, or read given translations, and score it.
+    """Translate a split with the model of a run, or read given translations, and score them.
 
-    Writes scores.json and statistics.npz into the run.
+    Writes scores.json and statistics.npz into the run folder.
     """
     config = run.config()
     store = open_prepared(config)
-    Scorer(tokenize)  # complains before the work begins
+    Scorer(tokenize)  # checks the tokeniser before the long work
     folder = hypotheses or run.folder / "hypotheses" / split
     model_counts: dict[str, dict[str, Counts]] = {}
     made: dict[str, Any] = {"hypotheses": "given"}
@@ -114,17 +114,17 @@ def score_run(
                 bars.note(f"{name}: {left_out} of the {split} pairs are too long for the model; the loss excludes them")
     scores, statistics = score_split(store, split, folder, tokenize=tokenize, comet=comet, model_counts=model_counts)
     statistics.save(statistics_file(run, split))
-    write_json(scores_file(run, split), {**scores, "made": made})  # last: whoever finds scores finds the rest
+    write_json(scores_file(run, split), {**scores, "made": made})  # last, so that scores imply all other files
     return {**scores, "made": made}, store
 
 
 def _refuse_other_vocabulary(run: Run, store: Store) -> None:
-    """The pieces of references are those of the store: to another model they mean something else."""
+    """Raise RunError if store and run have different vocabularies: token ids of references come from the store."""
     for side in SIDES:
         if (run.vocabulary / f"{side}.model").read_bytes() != store.vocabulary_file(side).read_bytes():
             raise RunError(
-                f"{store.folder}: was prepared anew since this run was trained, and has another vocabulary; train "
-                "again, or translate the text with `evenglot translate` and give `evenglot score` the --hypotheses"
+                f"{store.folder}: has another vocabulary than this run, as it was prepared again after training; train "
+                "a new run, or translate with `evenglot translate` and run `evenglot score` with --hypotheses"
             )
 
 

@@ -12,9 +12,9 @@ from evenglot.scoring.off_target import off_target_rate
 
 @dataclass(frozen=True)
 class DirectionScores:
-    """`scores` and `counts` of the sentences by metric; `off_target`: share of translations in another language.
+    """Scores and sentence counts by metric; `off_target` is the share of translations in another language.
 
-    Language identification often fails on short sentences: `off_target_references` is how often it fails on the
+    Language identification is unreliable on short sentences; `off_target_references` is its error rate on the
     references. Both are None if unknown.
     """
 
@@ -25,7 +25,7 @@ class DirectionScores:
     counts: Mapping[str, Counts] = field(default_factory=dict, compare=False, repr=False)
 
     def as_json(self) -> dict[str, Any]:
-        """As scores.json has it."""
+        """The form used in scores.json."""
         rates = {name: getattr(self, name) for name in ("off_target", "off_target_references")}
         known = {name: rate for name, rate in rates.items() if rate is not None}
         return {**scores_json(self.scores), "lines": self.lines, **known}
@@ -37,7 +37,7 @@ def scores_json(scores: Mapping[str, float]) -> dict[str, float]:
 
 
 class Scorer:
-    """One counter for each metric that is computed from text, so that signatures tell how the scores were computed."""
+    """Scores directions with one counter per text metric; the counters also provide the signatures."""
 
     def __init__(self, tokenize: str = "13a") -> None:
         options = TextOptions(tokenize)
@@ -50,14 +50,14 @@ class Scorer:
         language: str | None = None,
         model_counts: Mapping[str, Counts] | None = None,
     ) -> DirectionScores:
-        """Score one direction; with a target `language`, look for translations in other languages as well.
+        """Score one direction; with a target `language`, also compute off-target rates.
 
-        `model_counts`: counts of metrics that are computed from the model instead of the text.
+        `model_counts`: counts of metrics computed from the model instead of the text.
         """
         if len(hypotheses) != len(references):
             raise ValueError(f"{len(hypotheses)} translations, but {len(references)} references")
         if not references:
-            raise ValueError("there are no references to score against")
+            raise ValueError("no references")
         found = {key: counter.count(hypotheses, references) for key, counter in self._counters.items()}
         found |= model_counts or {}
         counts = {key: found[key] for key in METRICS if key in found}
@@ -71,5 +71,5 @@ class Scorer:
 
     @property
     def signature(self) -> dict[str, str]:
-        """How each score was computed, in sacreBLEU's words; known after the first score."""
+        """sacreBLEU's signature of each metric; available after the first score."""
         return {key: counter.signature for key, counter in self._counters.items()}

@@ -1,6 +1,6 @@
-"""statistics.npz: the counts of each sentence in each metric, from which the score of any sample of sentences follows.
+"""statistics.npz: counts per sentence and metric, from which any sample of sentences can be scored.
 
-They hold no text, so they can be kept and shared where the test set cannot.
+It contains no text, so it can be shared even if the test set cannot.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ DAMAGED = (OSError, ValueError, EOFError, KeyError, RuntimeError, SyntaxError, B
 
 
 def references_digest(references: Sequence[str]) -> str:
-    """Names a test set: two systems can be compared sentence by sentence if they were scored on the same."""
+    """Digest of a test set; systems scored on the same references can be compared sentence by sentence."""
     return digest("\n".join(references).encode())
 
 
@@ -33,7 +33,7 @@ class SentenceStatistics:
     references: Mapping[str, str]
 
     def save(self, file: Path) -> None:
-        """Write a NumPy archive, complete or not at all."""
+        """Write a NumPy archive atomically."""
         arrays: dict[str, NDArray[np.generic]] = {}
         for name, by_metric in self.counts.items():
             arrays[f"{name}/references"] = np.array(self.references[name])
@@ -43,11 +43,11 @@ class SentenceStatistics:
 
     @staticmethod
     def load(file: Path) -> SentenceStatistics:
-        """Read what `save` wrote; ValueError if it is something else."""
+        """Read a file written by `save`. Raises ValueError if it is damaged."""
         counts: dict[str, dict[str, Counts]] = {}
         references: dict[str, str] = {}
         try:
-            with file.open("rb") as content:  # np.load would leave it open if it is no archive
+            with file.open("rb") as content:  # np.load would leave it open if it is not an archive
                 archive = np.load(content, allow_pickle=False)
                 for key in archive.files:
                     name, _, what = key.partition("/")
@@ -56,14 +56,14 @@ class SentenceStatistics:
                     elif what in METRICS:
                         counts.setdefault(name, {})[what] = archive[key]
             if not counts or counts.keys() != references.keys():
-                raise ValueError("not the counts of scored directions")
+                raise ValueError("not sentence statistics")
         except (*DAMAGED, AttributeError) as error:  # a single array has no `files`
             raise ValueError(f"{file}: cannot be read; run `evenglot score` again") from error
         return SentenceStatistics(counts, references)
 
 
 def _compact(values: Counts) -> Counts:
-    """The smallest type that holds whole numbers; other numbers in single precision."""
+    """Convert to the smallest sufficient integer type, or to single precision."""
     if np.issubdtype(values.dtype, np.integer):
         return values.astype(np.min_scalar_type(int(values.max(initial=0))))
     return values.astype(np.float32)

@@ -1,4 +1,4 @@
-"""Averages over directions: all of them, the worst one, the smaller and the larger corpora."""
+"""Summary scores: mean over all directions, worst direction, means over the smaller and the larger corpora."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from evenglot.scoring.scorer import DirectionScores, scores_json
 
 
 def summary(scored: Mapping[str, DirectionScores], pairs: Mapping[str, int]) -> dict[str, Any]:
-    """Unweighted mean, the worst direction in the primary metric, and means of the smaller and of the larger corpora.
+    """Unweighted mean, worst direction in the primary metric, and means over the smaller and the larger corpora.
 
-    A metric that some direction lacks has no mean.
+    A metric missing for some direction has no mean.
     """
     worst = min(scored, key=lambda name: METRICS[PRIMARY].sign * scored[name].scores[PRIMARY])
     larger, smaller = halves({name: pairs.get(name, 0) for name in scored})
@@ -28,14 +28,14 @@ def summary(scored: Mapping[str, DirectionScores], pairs: Mapping[str, int]) -> 
 
 
 def halves(pairs: Mapping[str, int]) -> tuple[list[str], list[str]]:
-    """The larger and the smaller half of the corpora, largest first; the middle one of an odd number is in neither."""
+    """The larger and the smaller half of the corpora, largest first; with an odd number, the middle one is omitted."""
     by_size = largest_first(pairs)
     half = len(by_size) // 2
     return by_size[:half], by_size[len(by_size) - half :]
 
 
 def largest_first(pairs: Mapping[str, int]) -> list[str]:
-    """Names of corpora by their sizes; those of equal size by name."""
+    """Names of corpora by decreasing size; equal sizes by name."""
     return sorted(pairs, key=lambda name: (-pairs[name], name))
 
 

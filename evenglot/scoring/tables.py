@@ -1,4 +1,4 @@
-"""What `evenglot score` prints."""
+"""Tables of `evenglot score`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ OTHER = {"off_target": ("off-target %", 100, 1), "comet": ("COMET", 1, 4)}  # he
 
 
 def score_table(scores: Mapping[str, Any], pairs: Mapping[str, int]) -> Table:
-    """One row per direction, largest corpus first, and the means."""
+    """One row per direction, largest corpus first, followed by the means."""
     directions = scores["directions"]
     metrics = [each for each in METRICS.values() if any(each.scores_key in row for row in directions.values())]
     other = [key for key in OTHER if any(row.get(key) is not None for row in directions.values())]

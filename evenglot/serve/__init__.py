@@ -1,8 +1,8 @@
-"""A trained model as a page and a JSON API (docs/serve.md).
+"""Serve a trained model as a web page and a JSON API (docs/serve.md).
 
-    request -> guard (who asks?) -> api (is it well formed, within the limits?) -> worker (one thread owns the model)
+    request -> guard (checks host and origin) -> api (validates format and limits) -> worker (one thread owns the model)
 
-Requests that wait are translated together. Nothing in a request is ever used as a path or as code.
+Waiting requests are translated in batches. Nothing in a request is ever used as a path or as code.
 """
 
 from __future__ import annotations

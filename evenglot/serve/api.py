@@ -1,4 +1,4 @@
-"""The routes: a request is read, checked, and waits for the worker."""
+"""The routes: read and validate a request, then wait for the worker."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from evenglot.serve.worker import Job, Worker
 from evenglot.wording import did_you_mean
 
 PAGE = Path(__file__).with_name("page.html")
-READ_ON = 4  # so many times the largest body is read before the answer, or the client would miss it while it sends
+READ_ON = 4  # read up to this multiple of the maximum body, as a client that is still sending would miss the response
 
 
 class Api:
-    """The routes, and what is behind them."""
+    """The routes and their handlers."""
 
     def __init__(self, translator: Translator, worker: Worker, model: Model, limits: Limits) -> None:
         self._translator, self._worker, self._model, self._limits = translator, worker, model, limits
@@ -36,7 +36,7 @@ class Api:
         self._description = describe(limits)
 
     def routes(self) -> list[Route]:
-        """All there is."""
+        """All routes."""
         return [
             Route("/", self.page, methods=["GET"]),
             Route("/openapi.json", self.openapi, methods=["GET"]),
@@ -46,25 +46,25 @@ class Api:
         ]
 
     async def page(self, request: Request) -> Response:
-        """The page for people."""
+        """The web page."""
         return Response(self._page, media_type="text/html")
 
     async def openapi(self, request: Request) -> Response:
-        """The description for programs."""
+        """The OpenAPI description."""
         return JSONResponse(self._description)
 
     async def health(self, request: Request) -> Response:
-        """Also while the model is busy."""
+        """Health check; also responds while the model is busy."""
         return JSONResponse(Health(requests=self._requests).model_dump())
 
     async def model(self, request: Request) -> Response:
-        """What is served."""
+        """Information about the served model."""
         return JSONResponse(self._model.model_dump())
 
     async def translate(self, request: Request) -> Response:
-        """Read, check, wait for the worker."""
+        """Read and validate the request, and wait for the worker."""
         if self._requests >= self._limits.requests:
-            raise HTTPException(503, "too many requests are waiting; try again later", {"Retry-After": "1"})
+            raise HTTPException(503, "too many waiting requests; try again later", {"Retry-After": "1"})
         self._requests += 1
         try:
             start = time.monotonic()
@@ -81,25 +81,27 @@ class Api:
             self._requests -= 1
 
     async def _done(self, job: Job, request: Request) -> list[list[Translation]]:
-        """What the worker found; a request that took too long, or that nobody waits for any more, is given up."""
+        """The worker's translations; the request is cancelled on timeout or when the client disconnects."""
         self._worker.submit(job)
         answer = asyncio.wrap_future(job.answer)
-        gone = asyncio.ensure_future(request.receive())  # the body has been read, so this ends with the connection
+        gone = asyncio.ensure_future(request.receive())  # the body is read, so this completes on disconnection
         either: set[asyncio.Future[Any]] = {answer, gone}
         try:
             await asyncio.wait(either, timeout=self._limits.seconds, return_when=asyncio.FIRST_COMPLETED)
             if answer.done():
                 return answer.result()
         except Exception as error:
-            raise HTTPException(500, "the model failed; the server's log says why") from error
+            raise HTTPException(500, "the model failed; see the server's log") from error
         finally:
             answer.cancel()
             gone.cancel()
-        raise HTTPException(504, f"not translated within {self._limits.seconds:g} seconds; send less, or try later")
+        raise HTTPException(
+            504, f"not translated within {self._limits.seconds:g} seconds; send less text, or try again later"
+        )
 
 
 async def _body(request: Request, limits: Limits) -> bytes:
-    """The body, counted while it arrives: the header that announces its length may be absent or wrong."""
+    """The body; its size is counted while it arrives, as Content-Length may be missing or wrong."""
     body, size = bytearray(), 0
     try:
         async with asyncio.timeout(limits.seconds):
@@ -110,16 +112,16 @@ async def _body(request: Request, limits: Limits) -> bytes:
                 elif size > READ_ON * limits.body:
                     break
     except TimeoutError:
-        raise HTTPException(408, f"the request did not arrive within {limits.seconds:g} seconds") from None
+        raise HTTPException(408, f"request not received within {limits.seconds:g} seconds") from None
     except ClientDisconnect:
-        raise HTTPException(400, "the request did not arrive in full") from None
+        raise HTTPException(400, "incomplete request") from None
     if size > limits.body:
-        raise HTTPException(413, f"the request has more than {limits.body} bytes; send several")
+        raise HTTPException(413, f"the request has more than {limits.body} bytes; split it into several")
     return bytes(body)
 
 
 def make_job(body: bytes, translator: Translator, limits: Limits) -> Job:
-    """What a body asks for; HTTPException if it cannot be done, 400 if it is not even JSON."""
+    """Parse and validate a request body. Raises HTTPException: 400 if it is not JSON, otherwise 413 or 422."""
     try:
         question = Question.model_validate_json(body)
     except ValidationError as error:
@@ -127,14 +129,16 @@ def make_job(body: bytes, translator: Translator, limits: Limits) -> Job:
         raise HTTPException(400 if not_json else 422, "; ".join(_complaints(error))) from None
     sentences = question.lines()
     if len(sentences) > limits.sentences:
-        raise HTTPException(413, f"{len(sentences)} sentences; a request may have {limits.sentences}, send several")
+        raise HTTPException(
+            413, f"{len(sentences)} sentences; at most {limits.sentences} per request, split it into several"
+        )
     for number, sentence in enumerate(sentences, start=1):
         if len(sentence) > limits.characters:
             raise HTTPException(
-                413, f"sentence {number}: {len(sentence)} characters; a sentence may have {limits.characters}"
+                413, f"sentence {number}: {len(sentence)} characters; at most {limits.characters} per sentence"
             )
     if question.beam > limits.beam:
-        raise HTTPException(422, f"beam: at most {limits.beam}, got {question.beam}")
+        raise HTTPException(422, f"beam: expected at most {limits.beam}, got {question.beam}")
     direction = choose_direction(translator, question.to, question.source)
     try:
         return Job(sentences, direction, SearchOptions(beam=question.beam, n_best=question.n_best))
@@ -143,7 +147,7 @@ def make_job(body: bytes, translator: Translator, limits: Limits) -> Job:
 
 
 def _complaints(error: ValidationError) -> Iterator[str]:
-    """The first few mistakes, each with the field it is in."""
+    """The first few validation errors, each with its field."""
     fields = [info.alias or name for name, info in Question.model_fields.items()]
     for problem in error.errors()[:3]:
         where = ".".join(map(str, problem["loc"]))
@@ -153,34 +157,35 @@ def _complaints(error: ValidationError) -> Iterator[str]:
 
 
 def choose_direction(translator: Translator, to: str | None, source: str | None) -> Direction:
-    """The direction that is meant; HTTPException, with what is known, if there is none or more than one."""
+    """The matching direction. Raises HTTPException, listing the available ones, if none or several match."""
     for name, code, known in (("to", to, targets(translator)), ("from", source, sources(translator))):
         if code is not None and code not in known:
-            raise HTTPException(422, f"{name}: the model does not know {code!r}; known are {', '.join(known)}")
+            raise HTTPException(422, f"{name}: unknown language {code!r}; available: {', '.join(known)}")
     try:
         return translator.direction(to, source)
     except ValueError:
         choices = {"from": (source, sources(translator)), "to": (to, targets(translator))}
         missing = [name for name, (code, known) in choices.items() if code is None and len(known) > 1]
-        problem = f"say {' and '.join(missing)}" if missing else f"{source}-{to}: the model was not trained on this"
+        untrained = f"{source}-{to}: the model was not trained on this direction"
+        problem = f"specify {' and '.join(missing)}" if missing else untrained
         names = ", ".join(direction.name for direction in translator.directions)
-        raise HTTPException(422, f"{problem}; known are {names}") from None
+        raise HTTPException(422, f"{problem}; available: {names}") from None
 
 
 def sources(translator: Translator) -> list[str]:
-    """The languages that can be translated."""
+    """Source languages."""
     return sorted({direction.src for direction in translator.directions})
 
 
 def targets(translator: Translator) -> list[str]:
-    """The languages that can be translated into."""
+    """Target languages."""
     return sorted({direction.tgt for direction in translator.directions})
 
 
 def as_json(request: Request, error: Exception) -> Response:
-    """Every error has the same form."""
+    """All errors as JSON objects of the same form."""
     if not isinstance(error, HTTPException):
-        return JSONResponse({"error": "something went wrong; the server's log says what"}, 500)
-    known = {404: f"{request.url.path}: there is nothing here; see /openapi.json"}
-    known[405] = f"{request.url.path}: {request.method} is not possible here; see /openapi.json"
+        return JSONResponse({"error": "internal error; see the server's log"}, 500)
+    known = {404: f"{request.url.path}: not found; see /openapi.json"}
+    known[405] = f"{request.url.path}: {request.method} is not allowed; see /openapi.json"
     return JSONResponse({"error": known.get(error.status_code, error.detail)}, error.status_code, error.headers)

@@ -1,4 +1,4 @@
-"""Who may ask: pages from elsewhere may not, and browsers are told to be strict with ours."""
+"""Protection against requests from foreign web pages: checks of host and origin, and security headers."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from evenglot.web import content_policy, host_name, is_loopback, served_headers
 
 
 class Guard:
-    """Keeps pages from elsewhere out, and tells browsers to be strict with ours.
+    """Rejects requests from foreign web pages, and adds security headers to all responses.
 
-    A page on the web can make a browser ask a server on loopback. If it does so openly, `Origin` names it; if it has
-    its own name resolved to our address (DNS rebinding), `Host` does. `ours`: whether we go by that name.
+    A web page can make a browser send requests to a server on loopback. A direct request names the page in `Origin`; if
+    the page's host name resolves to our address (DNS rebinding), it is in `Host`. `ours` accepts the allowed hosts.
     """
 
     def __init__(self, app: ASGIApp, ours: Callable[[str], bool], page: str) -> None:
@@ -24,7 +24,7 @@ class Guard:
         self._headers = security_headers(page)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer, or let the app answer."""
+        """Reject the request, or pass it to the app."""
 
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -38,14 +38,14 @@ class Guard:
     def _objection(self, headers: Headers) -> str | None:
         host, origin = headers.get("host", ""), headers.get("origin")
         if not self._ours(host):
-            return f"this server does not go by the name {host!r}; use its address, or start it with that name"
+            return f"host {host!r} is not allowed; use the server's address, or start it with this host name"
         if origin is not None and origin.lower() not in (f"http://{host.lower()}", f"https://{host.lower()}"):
-            return f"a page from {origin!r} may not use this server"
+            return f"origin {origin!r} is not allowed"
         return None
 
 
 def allowed_host(loopback: bool, names: Iterable[str]) -> Callable[[str], bool]:
-    """Whether a `Host` header, with any port, is one of ours: on loopback its names, and those that were given."""
+    """A test for `Host` headers, ignoring the port: the given names, and on loopback its usual names."""
     given = {name.lower() for name in names}
 
     def allowed(host: str) -> bool:
@@ -56,6 +56,6 @@ def allowed_host(loopback: bool, names: Iterable[str]) -> Callable[[str], bool]:
 
 
 def security_headers(page: str) -> dict[str, str]:
-    """Only the script and the style that stand in the page may run, and they may talk to us only."""
+    """Headers that allow only the script and style of the page, and only requests to this server."""
     inside = dict(re.findall(r"<(script|style)>(.*?)</\1>", page, flags=re.DOTALL))
     return served_headers(content_policy(inside["script"], inside["style"]))

@@ -1,4 +1,4 @@
-"""What is asked and answered, and within which limits; the OpenAPI description is made from these."""
+"""Requests, responses and limits of the API; the OpenAPI description is generated from them."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from evenglot.inference.translate import Translation
 
 @dataclass(frozen=True)
 class Limits:
-    """What one request may ask for, and how many may ask at once."""
+    """Limits of one request, and of concurrent requests."""
 
-    body: int = 256 * 1024  # bytes of a request
-    sentences: int = 200  # of a request
-    characters: int = 5000  # of a sentence
+    body: int = 256 * 1024  # bytes per request
+    sentences: int = 200  # per request
+    characters: int = 5000  # per sentence
     beam: int = 20
-    requests: int = 512  # that are read or wait at the same time; further ones are sent away
-    seconds: float = 60.0  # for a request to arrive, and as many for its answer
-    batch_sentences: int = 64  # translated together; a batch once begun is not interrupted, ...
-    batch_characters: int = 8192  # ... so it must not last long
+    requests: int = 512  # being read or waiting; further ones are rejected
+    seconds: float = 60.0  # to receive a request, and again to translate it
+    batch_sentences: int = 64  # per batch; kept small, as a running batch cannot be interrupted
+    batch_characters: int = 8192  # per batch
 
 
 class Question(BaseModel):
-    """Sentences to translate: as a list (`sentences`), or one in each line of a `text`; exactly one of the two."""
+    """Sentences to translate: either a list (`sentences`) or a `text` with one sentence per line."""
 
     model_config = ConfigDict(
         extra="forbid",
@@ -41,48 +41,50 @@ class Question(BaseModel):
 
     sentences: list[str] | None = None
     text: str | None = None
-    to: str | None = Field(None, description="Target language; can be left out where there is only one.")
-    source: str | None = Field(None, alias="from", description="Source language.")
-    n_best: int = Field(1, ge=1, description="Translations of each sentence; not more than `beam`.")
-    beam: int = Field(5, ge=1, description="Width of the search; 1: greedy.")
+    to: str | None = Field(None, description="Target language; optional if there is only one.")
+    source: str | None = Field(None, alias="from", description="Source language; optional if there is only one.")
+    n_best: int = Field(1, ge=1, description="Number of translations per sentence; at most `beam`.")
+    beam: int = Field(5, ge=1, description="Beam size; 1: greedy search.")
 
     def lines(self) -> list[str]:
-        """The sentences. As in a file, only a line feed ends a line, and the last one may have one too."""
+        """The sentences. Only a line feed ends a line, and a final line feed is optional."""
         if self.sentences is not None and self.text is None:
             return self.sentences
         if self.text is None or self.sentences is not None:
-            raise HTTPException(422, "sentences, text: give one of them")
+            raise HTTPException(422, "sentences, text: expected exactly one of the two")
         return [line.removesuffix("\r") for line in self.text.removesuffix("\n").split("\n")]
 
 
 class Answer(BaseModel):
-    """For each sentence its translations, best first; a score is a log-probability over length."""
+    """Translations of each sentence, best first; a score is a length-normalised log-probability."""
 
     translations: list[list[Translation]]
     direction: str
     seconds: float
-    warnings: list[str] = Field(description="Sentences that were too long for the model and were cut.")
+    warnings: list[str] = Field(
+        description="Sentences that were truncated because they exceed the model's maximum length."
+    )
 
 
 class Model(BaseModel):
-    """What is served."""
+    """Information about the served model."""
 
     run: str
-    directions: list[str] = Field(description="Names such as por-en.")
+    directions: list[str] = Field(description="Names of directions such as por-en.")
     languages: dict[Literal["from", "to"], list[str]]
-    strategy: str = Field(description="How training balanced the languages.")
-    step: int = Field(description="Updates after which the checkpoint was written.")
+    strategy: str = Field(description="Balancing strategy used in training.")
+    step: int = Field(description="Number of updates of the checkpoint.")
     version: str
 
 
 class Health(BaseModel):
-    """It answers, so it is alive."""
+    """Result of the health check."""
 
     status: Literal["ok"] = "ok"
-    requests: int = Field(description="Requests that are read or wait now.")
+    requests: int = Field(description="Number of requests being read or waiting.")
 
 
 class Problem(BaseModel):
-    """What is wrong, in one line."""
+    """An error message of one line."""
 
     error: str

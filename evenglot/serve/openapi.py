@@ -1,4 +1,4 @@
-"""The API in the words of OpenAPI 3.1, from the messages and their limits."""
+"""OpenAPI 3.1 description of the API, generated from the messages and their limits."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from evenglot.serve.messages import Answer, Health, Limits, Model, Problem, Ques
 
 
 def describe(limits: Limits) -> dict[str, Any]:
-    """The API in the words of OpenAPI 3.1."""
+    """OpenAPI 3.1 description of the API."""
     models: list[type[BaseModel]] = [Question, Answer, Model, Health, Problem]
     _, schemas = models_json_schema(
         [(model, "validation") for model in models], ref_template="#/components/schemas/{model}"
@@ -25,23 +25,24 @@ def describe(limits: Limits) -> dict[str, Any]:
     for name in ("beam", "n_best"):
         fields[name]["maximum"] = limits.beam
     refused = {
-        "400": "Not JSON.",
+        "400": "The body is not JSON.",
         "408": "The request took too long to arrive.",
-        "413": f"More than {limits.body} bytes, {limits.sentences} sentences or {limits.characters} characters in one.",
-        "422": "A field, value or language that is not known.",
+        "413": f"More than {limits.body} bytes, {limits.sentences} sentences or {limits.characters} characters in a "
+        "sentence.",
+        "422": "Unknown or invalid field, value or language.",
         "500": "The model failed.",
-        "503": "Too many requests are waiting; the header Retry-After says when to try again.",
+        "503": "Too many waiting requests; retry after the time given in the header Retry-After.",
         "504": f"Not translated within {limits.seconds:g} seconds.",
     }
     body = {"required": True, "content": _content("application/json", "Question")}
     return {
         "openapi": "3.1.0",
-        "info": {"title": "evenglot", "version": __version__, "description": "Translates with a trained model."},
+        "info": {"title": "evenglot", "version": __version__, "description": "Translation with a trained model."},
         "paths": {
-            "/": {"get": _operation("page", "A page for people", "text/html")},
-            "/openapi.json": {"get": _operation("openapi", "This description", "application/json")},
-            "/api/health": {"get": _operation("health", "Is it alive?", "application/json", "Health")},
-            "/api/model": {"get": _operation("model", "What is served", "application/json", "Model")},
+            "/": {"get": _operation("page", "Web page", "text/html")},
+            "/openapi.json": {"get": _operation("openapi", "OpenAPI description", "application/json")},
+            "/api/health": {"get": _operation("health", "Health check", "application/json", "Health")},
+            "/api/model": {"get": _operation("model", "Information about the model", "application/json", "Model")},
             "/api/translate": {
                 "post": _operation("translate", "Translate sentences", "application/json", "Answer", refused)
                 | {"requestBody": body}
@@ -58,9 +59,9 @@ def _content(media: str, schema: str | None) -> dict[str, Any]:
 def _operation(
     name: str, summary: str, media: str, schema: str | None = None, refused: dict[str, str] | None = None
 ) -> dict[str, Any]:
-    """One route: what it answers, and when it refuses to."""
+    """One route with its responses and errors."""
     problem = _content("application/json", "Problem")
-    problems = {"403": "Asked under a foreign name, or by a page from elsewhere."} | (refused or {})
+    problems = {"403": "Host or origin not allowed."} | (refused or {})
     answers: dict[str, Any] = {"200": {"description": summary, "content": _content(media, schema)}}
     answers |= {status: {"description": text, "content": problem} for status, text in problems.items()}
     return {"operationId": name, "summary": summary, "responses": answers}

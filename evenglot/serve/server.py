@@ -1,4 +1,4 @@
-"""A socket, the worker, the routes behind their guard, and an end in peace."""
+"""The server: socket, worker, guarded routes and graceful shutdown."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ from evenglot.web import is_loopback
 
 
 class Server(uvicorn.Server):
-    """Ends in peace on SIGINT and SIGTERM; uvicorn's own raises the signal again when all is done."""
+    """Shuts down gracefully on SIGINT and SIGTERM; uvicorn's own class re-raises the signal afterwards."""
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """The first time, finish what is running; the second time, leave."""
+        """On the first signal finish running requests; on the second exit immediately."""
         self.force_exit = self.should_exit
         self.should_exit = True
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A socket at this address; ValueError if it cannot be had."""
+    """A listening socket. Raises ValueError if the address is not available."""
     if not 0 <= port < 2**16:
         raise ValueError(f"port: expected 0 to {2**16 - 1}, got {port}")
     try:
@@ -43,7 +43,7 @@ def listen(host: str, port: int) -> socket.socket:
         return socket.create_server(address[:2], family=family, backlog=2048)
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
-            raise ValueError(f"port {port} of {host} is taken; choose another with --port") from error
+            raise ValueError(f"port {port} of {host} is in use; choose another with --port") from error
         raise ValueError(f"cannot listen on port {port} of {host}: {error.strerror}") from error
 
 
@@ -76,7 +76,7 @@ def prepared(
 
 
 def about(run: Run, strategy: str, step: int, translator: Translator) -> Model:
-    """What is served: the model of a run trained with a strategy, after `step` updates."""
+    """Information about the served model: run, strategy and number of updates (`step`)."""
     return Model(
         run=run.folder.resolve().name,
         directions=[direction.name for direction in translator.directions],
@@ -103,11 +103,11 @@ def serve(
     limits: Limits | None = None,
     tell: Callable[[str], object] = _say,
 ) -> None:
-    """Serve the model of a run until SIGINT or SIGTERM; then running requests are finished, and it returns.
+    """Serve the model of a run until SIGINT or SIGTERM; then finish running requests and return.
 
-    `port` 0: any that is free. `names`: host names, beside those of loopback, by which browsers may ask for it.
+    `port` 0: any free port. `names`: host names that browsers may use, in addition to those of loopback.
     """
-    with listen(host, port) as listening:  # first, so that a port that is taken is told at once
+    with listen(host, port) as listening:  # first, to report a port in use before loading the model
         home = Run(run)
         config, chosen = home.config(), choose(home, which)
         translator = translator_of(home, config.data.directions, chosen, load_model(chosen), device, engine)
@@ -116,6 +116,6 @@ def serve(
         with prepared(translator, model, listening, limits or Limits(), names) as server:
             tell(f"Serving {run} at http://{f'[{address}]' if ':' in address else address}:{taken} (Ctrl-C stops it)")
             if not is_loopback(address):
-                tell("Everybody who can reach this machine can use it: there is no password.")
+                tell("Warning: no authentication; everyone who can reach this address can use the server.")
             server.run(sockets=[listening])
     tell("Stopped.")

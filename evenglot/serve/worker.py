@@ -1,4 +1,4 @@
-"""One thread owns the model, and translates together what waits."""
+"""A single thread owns the model and translates waiting requests in batches."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 
 @dataclass
 class Job:
-    """A request on its way: `answer` is done when all sentences are translated, or cancelled when nobody waits."""
+    """A request in progress: `answer` completes when all sentences are translated, or is cancelled by the client."""
 
     sentences: Sequence[str]
     direction: Direction
@@ -29,21 +29,21 @@ class Job:
     warnings: list[str] = field(default_factory=list)
 
     def add(self, translations: list[Translation]) -> None:
-        """The next sentence is translated."""
+        """Add the translations of the next sentence."""
         self.translations.append(translations)
         if len(self.translations) == len(self.sentences) and self.answer.set_running_or_notify_cancel():
             self.answer.set_result(self.translations)
 
     def fail(self, error: Exception) -> None:
-        """It cannot be translated."""
+        """Finish the job with an error."""
         if not self.answer.done() and self.answer.set_running_or_notify_cancel():
             self.answer.set_exception(error)
 
 
 class Worker:
-    """Translates what waits: the oldest request first, and together with it others of its direction and options.
+    """Translates waiting requests: the oldest first, batched with others of the same direction and options.
 
-    A long request is done in several batches, so that it can be given up in between and short ones join in.
+    A long request is split into several batches, so that it can be cancelled in between and short ones can join.
     """
 
     def __init__(self, translator: Translator, limits: Limits) -> None:
@@ -55,13 +55,13 @@ class Worker:
         self._thread.start()
 
     def submit(self, job: Job) -> None:
-        """Put a request, which has sentences, in the queue."""
+        """Queue a request with at least one sentence."""
         with self._changed:
             self._waiting.append(job)
             self._changed.notify()
 
     def close(self) -> None:
-        """Finish the batch that is being translated, and stop."""
+        """Finish the current batch and stop."""
         with self._changed:
             self._closing = True
             self._changed.notify()
@@ -77,14 +77,14 @@ class Worker:
                     job.fail(error)
 
     def _next_batch(self) -> list[tuple[Job, int]]:
-        """Requests and numbers of their sentences; none when it is time to stop."""
+        """Requests and indices of their sentences; empty when closing."""
         with self._changed:
             self._waiting = [job for job in self._waiting if not job.answer.done()]
             self._changed.wait_for(lambda: self._waiting or self._closing)
             return [] if self._closing else list(self._fitting(self._waiting))
 
     def _fitting(self, jobs: list[Job]) -> Iterator[tuple[Job, int]]:
-        """As many sentences as may be translated together, at least one."""
+        """As many sentences as fit into a batch, at least one."""
         wanted = (jobs[0].direction, jobs[0].options)
         alike = (job for job in jobs if (job.direction, job.options) == wanted)
         items = ((job, number) for job in alike for number in range(len(job.translations), len(job.sentences)))
@@ -96,7 +96,7 @@ class Worker:
             yield job, number
 
     def _translate(self, batch: list[tuple[Job, int]]) -> None:
-        def warn(warning: TranslationWarning) -> None:  # its line is counted in the batch
+        def warn(warning: TranslationWarning) -> None:  # its line number counts within the batch
             job, number = batch[warning.line - 1]
             job.warnings.append(f"sentence {number + 1}: {warning.text}")
 

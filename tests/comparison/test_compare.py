@@ -228,12 +228,12 @@ def test_the_same_runs_beside_another_reference_are_the_same_comparison():
 
 
 def test_an_unknown_one_is_refused_with_those_there_are():
-    with pytest.raises(ValueError, match="--reference chii: there is no such row; there are erm, chi"):
+    with pytest.raises(ValueError, match="^--reference chii: .*erm, chi$"):
         compared(result("erm"), result("chi"), reference="chii")
 
 
 def test_nothing_cannot_be_compared():
-    with pytest.raises(ValueError, match="nothing to compare"):
+    with pytest.raises(ValueError, match="compare"):
         compared()
 
 
@@ -244,7 +244,7 @@ def test_different_test_sentences_are_refused():
     other = result("chi")
     references = {**other.statistics.references, "bb-en": "something else"}
     other = result("chi", statistics=SentenceStatistics(other.statistics.counts, references))
-    with pytest.raises(ValueError, match="bb-en: runs/erm/seed-1 and runs/chi/seed-1 were scored on different sent"):
+    with pytest.raises(ValueError, match="^bb-en: .*runs/erm/seed-1.*runs/chi/seed-1"):
         compared(result("erm"), other)
 
 
@@ -255,7 +255,7 @@ def test_only_directions_that_all_have_are_compared():
 
 
 def test_none_in_common_is_refused():
-    with pytest.raises(ValueError, match="no direction in common"):
+    with pytest.raises(ValueError, match="direction"):
         compared(result("erm", pairs={"aa-en": 1}), result("chi", pairs={"bb-en": 1}))
 
 
@@ -350,7 +350,7 @@ def test_the_same_seed_twice_in_a_row_is_mentioned():
 
 def test_the_same_run_twice_in_a_row_is_refused():
     """It would be taken for training without noise."""
-    with pytest.raises(ValueError, match="runs/chi/seed-1: given twice"):
+    with pytest.raises(ValueError, match="^runs/chi/seed-1: "):
         compared(result("erm"), result("chi"), result("chi"))
 
 
@@ -442,7 +442,7 @@ def test_the_same_runs_give_the_same_numbers():
 
 def test_runs_of_different_strategies_are_not_seeds_of_one_row():
     mixed = [result("a", strategy="proportional"), result("a", strategy="chi-ibr", seed=2)]
-    with pytest.raises(ValueError, match=r"a: runs of different strategies \(chi-ibr, proportional\)"):
+    with pytest.raises(ValueError, match=r"^a: .*chi-ibr, proportional"):
         compare(mixed, None, "test")
 
 

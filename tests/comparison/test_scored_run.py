@@ -102,33 +102,33 @@ def test_given_translations_have_no_loss(scored):
 
 def test_a_run_that_is_not_scored_says_how_to_score_it(tmp_path):
     run = write_run(tmp_path / "run", scored="")
-    with pytest.raises(RunError, match=rf"not scored on test; run `evenglot score {run.folder}`$"):
+    with pytest.raises(RunError, match=rf"`evenglot score {run.folder}`$"):
         read_scored_run(run, "row", "test")
-    with pytest.raises(RunError, match=rf"not scored on valid; run `evenglot score {run.folder} --split valid`$"):
+    with pytest.raises(RunError, match=rf"`evenglot score {run.folder} --split valid`$"):
         read_scored_run(run, "row", "valid")
 
 
 def test_each_split_has_scores_of_its_own(tmp_path):
     run = write_run(tmp_path / "run", scored="valid")
     assert read_scored_run(run, "row", "valid").seed == 7
-    with pytest.raises(RunError, match="not scored on test"):
+    with pytest.raises(RunError, match=rf"`evenglot score {run.folder}`$"):
         read_scored_run(run, "row", "test")
 
 
 def test_scores_of_an_older_version_must_be_made_again(tmp_path):
     run = write_run(tmp_path / "run")
     (run.folder / "statistics.npz").unlink()
-    with pytest.raises(RunError, match="run `evenglot score"):
+    with pytest.raises(RunError, match=rf"`evenglot score {run.folder}`$"):
         read_scored_run(run, "row", "test")
 
 
 def test_a_folder_that_is_no_run_is_refused(tmp_path):
-    with pytest.raises(RunError, match="nowhere: there is no such run"):
+    with pytest.raises(RunError, match="nowhere: "):
         read_scored_run(Run(tmp_path / "nowhere"), "row", "test")
-    with pytest.raises(RunError, match="not a run"):
+    with pytest.raises(RunError, match=rf"{tmp_path}: .*log\.jsonl"):
         read_scored_run(Run(tmp_path), "row", "test")
     (tmp_path / "log.jsonl").write_text("")
-    with pytest.raises(RunError, match="log.jsonl: says nothing about the run yet"):
+    with pytest.raises(RunError, match="log.jsonl: "):
         read_scored_run(Run(tmp_path), "row", "test")
 
 

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -140,7 +141,7 @@ def test_existing_translations_can_be_scored(run, tmp_path):
     (tmp_path / "aa-en.en").write_text("only one\n")
     done = evenglot("score", run, "--split", "valid", "--hypotheses", tmp_path)
     assert done.returncode == 2
-    assert "aa-en.en: 1 translations, but 30 references" in done.stderr
+    assert re.search(r"aa-en\.en: 1 .*30 ", done.stderr)
 
 
 def test_comet_is_a_command_of_another_environment(tmp_path):
@@ -156,5 +157,5 @@ def test_comet_is_a_command_of_another_environment(tmp_path):
     folder.mkdir()
     assert comet_score(str(program), SENTENCES[:4], ["x", *SENTENCES[1:4]], SENTENCES[:4], folder) == 0.75
     assert list(folder.iterdir()) == []
-    with pytest.raises(RunError, match="--comet no-such-program: failed"):
+    with pytest.raises(RunError, match="--comet no-such-program: "):
         comet_score("no-such-program", ["a"], ["b"], ["c"], folder)

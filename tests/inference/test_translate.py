@@ -89,11 +89,11 @@ def test_what_is_left_out_is_found_if_there_is_only_one():
 @pytest.mark.parametrize(
     ("names", "to", "source", "message"),
     [
-        (("aa-en", "bb-en"), "en", None, "say the source language .* it knows aa-en, bb-en"),
-        (("en-aa", "en-bb"), None, "en", "say the target language .* it knows en-aa, en-bb"),
-        (("aa-en", "bb-en"), "de", "aa", "aa-de: the model was not trained .* it knows aa-en, bb-en$"),
-        (("en-aa", "bb-aa", "en-bb"), "bb", "aa", "aa-bb: the model was not trained .* it knows .*; --force"),
-        (("aa-en", "bb-en"), "en", "xx", "xx-en: the model was not trained"),
+        (("aa-en", "bb-en"), "en", None, "--from.* aa-en, bb-en$"),
+        (("en-aa", "en-bb"), None, "en", "--to.* en-aa, en-bb$"),
+        (("aa-en", "bb-en"), "de", "aa", "^aa-de: .* aa-en, bb-en$"),
+        (("en-aa", "bb-aa", "en-bb"), "bb", "aa", "^aa-bb: .* en-aa, bb-aa, en-bb; .*--force"),
+        (("aa-en", "bb-en"), "en", "xx", "^xx-en: "),
     ],
 )
 def test_what_it_does_not_know_is_said(names, to, source, message):
@@ -103,13 +103,13 @@ def test_what_it_does_not_know_is_said(names, to, source, message):
 
 def test_zero_shot_needs_force_and_a_known_tag():
     translator = directions("aa-en", "en-bb", "bb-en")
-    with pytest.raises(ValueError, match="aa-bb: the model was not trained"):
+    with pytest.raises(ValueError, match="^aa-bb: .*--force"):
         translator.direction("bb", "aa")
     assert translator.direction("bb", "aa", force=True).name == "aa-bb"
-    with pytest.raises(ValueError, match="no >>xx<< in the vocabulary; the model knows bb, en"):
+    with pytest.raises(ValueError, match="^aa-xx: .*>>xx<<.* bb, en$"):
         translator.direction("xx", "aa", force=True)
     one_target = directions("aa-en", "bb-en", of="source")  # its tags name the source, so nothing tells it where to go
-    with pytest.raises(ValueError, match="aa-fr: the model writes en only"):
+    with pytest.raises(ValueError, match=r"^aa-fr: .*\ben\b"):
         one_target.direction("fr", "aa", force=True)
 
 
@@ -119,12 +119,12 @@ def test_zero_shot_needs_force_and_a_known_tag():
 def test_checkpoints_can_be_chosen(run, translator):
     assert load(run, which="last").translate(foreign("aa")[:2], source="aa")
     assert load(run, which="260").max_positions == 512
-    with pytest.raises(RunError, match="no checkpoint '7'; there are best, last and"):
+    with pytest.raises(RunError, match="'7'.* best, last, .*260"):
         load(run, which="7")
 
 
 def test_a_folder_that_is_no_run(tmp_path):
-    with pytest.raises(RunError, match="not a run"):
+    with pytest.raises(RunError, match=f"^{tmp_path}: "):
         load(tmp_path)
 
 

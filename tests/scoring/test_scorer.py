@@ -46,9 +46,9 @@ def test_they_equal_the_command_line(tmp_path, tokenize):
 
 
 def test_lines_must_match():
-    with pytest.raises(ValueError, match="3 translations, but 4 references"):
+    with pytest.raises(ValueError, match="3 .*4 "):
         Scorer().score(HYPOTHESES[:3], REFERENCES)
-    with pytest.raises(ValueError, match="no references"):
+    with pytest.raises(ValueError, match="references"):
         Scorer().score([], [])
 
 

@@ -109,7 +109,7 @@ def plain_pickle(file: Path, evidence: Path) -> None:
 def test_nothing_is_ever_unpickled(tmp_path, write):
     file, evidence = tmp_path / "statistics.npz", tmp_path / "evidence"
     write(file, evidence)
-    with pytest.raises(ValueError, match="statistics.npz: cannot be read; run `evenglot score` again"):
+    with pytest.raises(ValueError, match="statistics.npz: .*`evenglot score`"):
         SentenceStatistics.load(file)
     assert not evidence.exists()
 
@@ -123,12 +123,12 @@ LEAVES_IT_OPEN = pytest.mark.filterwarnings(  # see test_the_file_is_closed_agai
 @pytest.mark.parametrize("content", [b"", b"PK\x03\x04 not really", b"bleu: 30\n", bytes(1000)])
 def test_a_file_of_another_kind_is_refused_in_one_line(tmp_path, content):
     (tmp_path / "statistics.npz").write_bytes(content)
-    with pytest.raises(ValueError, match=r"^[^\n]*statistics.npz: cannot be read[^\n]*$"):
+    with pytest.raises(ValueError, match=r"^[^\n]*statistics.npz: [^\n]*$"):
         SentenceStatistics.load(tmp_path / "statistics.npz")
 
 
 def test_so_is_one_that_is_not_there(tmp_path):
-    with pytest.raises(ValueError, match="cannot be read"):
+    with pytest.raises(ValueError, match="`evenglot score`"):
         SentenceStatistics.load(tmp_path / "statistics.npz")
 
 
@@ -139,7 +139,7 @@ def test_so_is_one_that_was_cut_short(tmp_path, part):
     file = tmp_path / "statistics.npz"
     some().save(file)
     file.write_bytes(file.read_bytes()[: int(part * file.stat().st_size)])
-    with pytest.raises(ValueError, match="cannot be read"):
+    with pytest.raises(ValueError, match="`evenglot score`"):
         SentenceStatistics.load(file)
 
 
@@ -165,17 +165,17 @@ def test_so_is_one_with_a_damaged_byte(tmp_path):
         try:
             SentenceStatistics.load(damaged)  # a byte that matters to nobody
         except ValueError as error:
-            assert "cannot be read" in str(error)  # noqa: PT017
+            assert "`evenglot score`" in str(error)  # noqa: PT017
 
 
 def test_so_is_a_single_array(tmp_path):
     with (tmp_path / "statistics.npz").open("wb") as out:
         np.save(out, np.zeros(3))
-    with pytest.raises(ValueError, match="cannot be read"):
+    with pytest.raises(ValueError, match="`evenglot score`"):
         SentenceStatistics.load(tmp_path / "statistics.npz")
 
 
 def test_so_is_an_archive_of_something_else(tmp_path):
     np.savez(tmp_path / "statistics.npz", weights=np.zeros(3))
-    with pytest.raises(ValueError, match="cannot be read"):
+    with pytest.raises(ValueError, match="`evenglot score`"):
         SentenceStatistics.load(tmp_path / "statistics.npz")

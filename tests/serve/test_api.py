@@ -1,9 +1,11 @@
 from __future__ import annotations
 
 import json
+import re
 import socket
 
 import pytest
+from starlette.exceptions import HTTPException
 
 from evenglot.directions import Direction
 from evenglot.serve import Limits
@@ -73,7 +75,7 @@ def test_the_queue_has_an_end(model):
         assert sorted(statuses) == [200] * 3 + [503] * 5
         refused = answers[statuses.index(503)].result()
         assert refused.headers["retry-after"] == "1"
-        assert "waiting" in refused.json()["error"]
+        assert list(refused.json()) == ["error"]
         assert ask(url, sentences=["x"]).status_code == 200
 
 
@@ -130,8 +132,8 @@ def test_sentences_and_characters_have_limits(model):
     with serving(Held(False), model, Limits(sentences=3, characters=10)) as url:
         assert ask(url, sentences=["x" * 10] * 3).status_code == 200
         many, long = ask(url, text="x\n" * 4), ask(url, sentences=["x", "x" * 11])
-    assert (many.status_code, many.json()["error"]) == (413, "4 sentences; a request may have 3, send several")
-    assert (long.status_code, long.json()["error"]) == (413, "sentence 2: 11 characters; a sentence may have 10")
+    assert (many.status_code, re.findall(r"\d+", many.json()["error"])) == (413, ["4", "3"])
+    assert (long.status_code, re.findall(r"\d+", long.json()["error"])) == (413, ["2", "11", "10"])
 
 
 # Mistakes
@@ -146,19 +148,19 @@ def test_sentences_and_characters_have_limits(model):
         (r'{"text": "\ud800", "from": "aa"}', 400, "Invalid JSON"),
         ("[" * 5000, 400, "Invalid JSON"),
         ("[]", 422, "should be an object"),
-        ('{"from": "aa"}', 422, "sentences, text: give one"),
-        ('{"from": "aa", "text": "x", "sentences": []}', 422, "sentences, text: give one"),
+        ('{"from": "aa"}', 422, "sentences, text: "),
+        ('{"from": "aa", "text": "x", "sentences": []}', 422, "sentences, text: "),
         ('{"from": "aa", "text": 1}', 422, "text: "),
         ('{"from": "aa", "sentences": ["x", null]}', 422, "sentences.1: "),
-        ('{"from": "aa", "text": "x", "n_bset": 3}', 422, "n_bset: no such field; did you mean 'n_best'?"),
+        ('{"from": "aa", "text": "x", "n_bset": 3}', 422, "'n_best'"),
         ('{"from": "aa", "text": "x", "n_best": 0}', 422, "n_best: "),
         ('{"from": "aa", "text": "x", "n_best": 1.5}', 422, "n_best: "),
-        ('{"from": "aa", "text": "x", "n_best": 6}', 422, "widen the beam"),
-        ('{"from": "aa", "text": "x", "beam": 1000000}', 422, "beam: at most 20"),
-        ('{"from": "xx", "text": "x"}', 422, "from: the model does not know 'xx'; known are aa, bb, cc"),
-        ('{"from": "../aa", "text": "x"}', 422, "known are aa, bb, cc"),
-        ('{"from": "aa", "to": "de", "text": "x"}', 422, "to: the model does not know 'de'; known are en"),
-        ('{"text": "x"}', 422, "say from; known are aa-en, bb-en, cc-en"),
+        ('{"from": "aa", "text": "x", "n_best": 6}', 422, "n_best: "),
+        ('{"from": "aa", "text": "x", "beam": 1000000}', 422, "beam: "),
+        ('{"from": "xx", "text": "x"}', 422, "aa, bb, cc"),
+        ('{"from": "../aa", "text": "x"}', 422, "aa, bb, cc"),
+        ('{"from": "aa", "to": "de", "text": "x"}', 422, "to: "),
+        ('{"text": "x"}', 422, "aa-en, bb-en, cc-en"),
     ],
 )
 def test_mistakes_are_told_in_one_line(url, body, status, text):
@@ -171,7 +173,7 @@ def test_mistakes_are_told_in_one_line(url, body, status, text):
 
 def test_a_direction_it_was_not_trained_on(translator, monkeypatch):
     monkeypatch.setattr(translator, "directions", [Direction("aa", "en"), Direction("bb", "cc")])
-    with pytest.raises(Exception, match="aa-cc: the model was not trained on this; known are aa-en, bb-cc"):
+    with pytest.raises(HTTPException, match="aa-cc: .*aa-en, bb-cc"):
         choose_direction(translator, "cc", "aa")
 
 
@@ -179,7 +181,7 @@ def test_other_paths_and_methods(url):
     for path in ("/nope", "/api/health/", "/../../etc/passwd", "/static/x"):
         answer = get(url + path)
         assert answer.status_code == 404
-        assert "nothing here" in answer.json()["error"]
+        assert list(answer.json()) == ["error"]
     answer = get(f"{url}/api/translate")
     assert (answer.status_code, answer.headers["allow"]) == (405, "POST")
-    assert "GET is not possible" in answer.json()["error"]
+    assert "GET" in answer.json()["error"]

@@ -87,7 +87,7 @@ def test_text_is_text_and_reads_in_its_own_direction(model, browser):
         assert browser.run("document.querySelectorAll('#results b, #results img').length") == 0
         assert browser.run("document.title").startswith("Translate")
     browser.run("document.getElementById('go').click()")
-    browser.wait(f"{ERROR}.includes('cannot be reached')")
+    browser.wait(f"{ERROR} !== ''")
 
 
 @pytest.mark.slow

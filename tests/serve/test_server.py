@@ -21,11 +21,11 @@ from tests.web import get
 
 
 def test_a_taken_port_or_a_strange_one_is_told(run):
-    with listen("127.0.0.1", 0) as taken, pytest.raises(ValueError, match="is taken; choose another with --port"):
+    with listen("127.0.0.1", 0) as taken, pytest.raises(ValueError, match="port .* of 127.0.0.1 .*--port"):
         serve(run, port=taken.getsockname()[1])
-    with pytest.raises(ValueError, match="expected 0 to 65535, got 70000"):
+    with pytest.raises(ValueError, match="^port: .*65535.*70000"):
         serve(run, port=70000)
-    with pytest.raises(ValueError, match="cannot listen on port 0 of no.such.host.invalid"):
+    with pytest.raises(ValueError, match="port 0 of no.such.host.invalid"):
         serve(run, host="no.such.host.invalid", port=0)
 
 

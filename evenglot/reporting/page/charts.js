@@ -1,4 +1,4 @@
-// Curves over the updates, drawn by uPlot: hover, arrow keys, drag to zoom, a table for whoever prefers one.
+// Curves over updates, drawn with uPlot: hover, arrow keys, drag to zoom, and an alternative table.
 
 const CHARTS = [
   {
@@ -8,40 +8,40 @@ const CHARTS = [
     stepped: true,
     show: percent,
     reference: "p",
-    note: (run) => `Share of ${run.reweights ? "the loss" : "what is shown"}, log scale. Dotted: the share of the data (p).`,
+    note: (run) => `Share of ${run.reweights ? "the loss" : "the sampled pairs"}, log scale. Dotted: share of the data (p).`,
   },
   {
     key: "train",
     title: "Training loss",
     show: (value) => fixed(value, 3),
-    note: "Per target token, mean since the point before.",
+    note: "Per target token, mean since the previous point.",
   },
   {
     key: "running",
-    title: "The loss the strategy goes by",
+    title: "Loss estimate used by the strategy",
     show: (value) => fixed(value, 3),
     reference: "baseline",
     note: (run) =>
       Object.keys(run.baseline).length
-        ? "Dotted: the baseline, the loss of a reference model."
-        : "Its estimate at the end of each interval; there is no baseline.",
+        ? "At the end of each interval. Dotted: baseline, the loss of a reference model."
+        : "At the end of each interval; there is no baseline.",
   },
   {
     key: "valid",
     title: "Validation loss",
     show: (value) => fixed(value, 3),
-    note: "Per target token, of text the model never trains on.",
+    note: "Per target token, on held-out text.",
   },
-  { key: "chrf", title: "Validation chrF", show: (value) => fixed(value, 1), note: "Of a few greedy translations." },
+  { key: "chrf", title: "Validation chrF", show: (value) => fixed(value, 1), note: "On a small sample, greedy decoding." },
 ];
 const MOST_IN_TIP = 12;
 const MOST_IN_TABLE = 40;
-const FEW_POINTS = 12; // then each is marked
-const plots = new Map(); // key: what is on the page now
+const FEW_POINTS = 12; // up to this number, points are marked
+const plots = new Map(); // key: chart currently on the page
 
 const hasCurves = (run) => CHARTS.some((chart) => run.series?.[chart.key]);
 
-/** Figures for all that the run has; they fill themselves when they are on the page. */
+/** Empty figures for all series of the run; `drawCharts` fills them. */
 function chartFigures(run) {
   forgetCharts();
   return CHARTS.filter((chart) => run.series[chart.key]).map((chart) => {
@@ -72,7 +72,7 @@ function forgetCharts() {
   plots.clear();
 }
 
-/** Bring all charts up to date; one that shows the same curves keeps its zoom. */
+/** Update all charts; a chart with the same curves keeps its zoom. */
 function drawCharts({ anew = false } = {}) {
   const run = chosenRun();
   for (const each of plots.values()) {
@@ -95,13 +95,13 @@ function drawCharts({ anew = false } = {}) {
   }
 }
 
-/** uPlot's columns: updates, then each direction, then (thin) what it is to be compared with. */
+/** Columns for uPlot: updates, then the directions, then their reference lines. */
 function curves(chart, run, names) {
   const { steps, values } = run.series[chart.key];
   const reference = (chart.reference && run[chart.reference]) || {};
   const compared = names.filter((name) => known(reference[name]));
   const lowest = chart.logarithmic ? Math.min(...Object.values(run.p).filter((p) => p > 0)) / 30 : -Infinity;
-  const drawable = (value) => (known(value) ? Math.max(value, lowest) : null); // 0 has no place on a log scale
+  const drawable = (value) => (known(value) ? Math.max(value, lowest) : null); // a log scale has no 0
   return {
     reference,
     compared,
@@ -204,20 +204,20 @@ function build(each, content, names) {
 
 const faded = (rgb) => rgb.replace(/^rgb\((.*)\)$/, "rgba($1, .75)");
 
-/** Not zoomed, all charts have the same axis: from the beginning to the last update. */
+/** Unless zoomed, all charts have the same x axis: from 0 to the last update. */
 function wholeRun(plot, low, high) {
   const steps = plot.data[0];
   if (low !== steps[0] || high !== steps.at(-1)) return [low, high];
   return [0, Math.max(1, chosenRun().progress.step)];
 }
 
-/** A log scale has many lines; 1, 2 and 5 get numbers. */
+/** Label of a tick on a log scale: only 1, 2 and 5 of each decade have one. */
 function percentTick(share) {
   const value = +(100 * share).toPrecision(3);
   return ["1", "2", "5"].includes(String(value).replace(/[0.]/g, "")) ? `${value} %` : "";
 }
 
-/** Arrow keys go from point to point. */
+/** Move the cursor from point to point with the arrow keys. */
 function walk(event, { plot, chart, spoken }) {
   const moves = { ArrowLeft: -1, ArrowRight: 1, Home: -1e9, End: 1e9 };
   if (!(event.key in moves)) return;
@@ -237,7 +237,7 @@ function walk(event, { plot, chart, spoken }) {
   spoken.textContent = `Update ${whole(steps[next])}: ${said.join(", ")}`;
 }
 
-/** What the visible directions have at this point: largest first, the nearest curve in bold. */
+/** Tooltip with the values of the visible directions: largest first, the nearest curve in bold. */
 function showTip(plot, tip, chart, content, names) {
   const { left, idx } = plot.cursor;
   const here = plot.byKeyboard || plot.over.matches(":hover");
@@ -276,7 +276,7 @@ function showTip(plot, tip, chart, content, names) {
   tip.style.top = `${Math.max(-20, Math.min(plot.cursor.top - 20, plot.over.clientHeight - tip.offsetHeight + 20))}px`;
 }
 
-/** For screen readers: what the picture shows, from where to where. */
+/** Description of a chart for screen readers: first and last value of each curve. */
 function description(chart, run, names) {
   const { steps, values } = run.series[chart.key];
   const ends = names.slice(0, 10).map((name) => {
@@ -286,7 +286,7 @@ function description(chart, run, names) {
       : `${name} unknown`;
   });
   const more = names.length > ends.length ? `, and ${names.length - ends.length} more` : "";
-  const keys = "Arrow keys go from point to point; a table follows.";
+  const keys = "Use the arrow keys to move between points; a table follows.";
   return `${chart.title} over ${whole(steps.at(-1))} updates: ${ends.join(", ")}${more}. ${keys}`;
 }
 

@@ -1,4 +1,4 @@
-// Several strategies side by side: tables, and what to make of them in words.
+// Comparison of strategies: summary sentences and tables.
 
 const meanOf = (part, digits) => fixed(part?.mean, digits);
 
@@ -6,13 +6,13 @@ function spread(part, digits) {
   return known(part?.sd) ? make("span", { class: "sub" }, `± ${fixed(part.sd, digits)}`) : null;
 }
 
-/** better, worse or same, in the sense of the metric. */
+/** "better", "worse" or "same", according to the metric. */
 function kindOf(difference, significant, metric) {
   if (!significant) return "same";
   return difference > 0 === metric.higher_is_better ? "better" : "worse";
 }
 
-const MARKS = { better: "▲", worse: "▼" }; // nobody should need to tell colours apart
+const MARKS = { better: "▲", worse: "▼" }; // readable without colours
 
 function comparisonContent(comparison, redraw) {
   const keys = Object.keys(comparison.metrics);
@@ -23,7 +23,7 @@ function comparisonContent(comparison, redraw) {
     make(
       "fieldset",
       { class: "choice", id: "metric" },
-      make("legend", {}, "Measured by"),
+      make("legend", {}, "Metric"),
       keys.map((key) =>
         make(
           "label",
@@ -54,14 +54,15 @@ function comparisonContent(comparison, redraw) {
     make(
       "p",
       { class: "note" },
-      `Reference: ${comparison.reference}. Intervals: 95 %, ${whole(comparison.samples)} samples; wins, ties and ` +
-        "losses count directions, significant after Holm's correction at 5 %. ▲ better, ▼ worse. Worst: " +
+      `Reference: ${comparison.reference}. 95 % confidence intervals, paired bootstrap with ` +
+        `${whole(comparison.samples)} samples; wins and losses are directions with a significant difference (p < .05 ` +
+        "after Holm correction), ties the others. ▲ better, ▼ worse. Worst: the direction with the " +
         (comparison.worst_by === "validation"
-          ? "the direction with the largest validation loss, so that the test set does not choose it. "
-          : "chosen on the test set, as there are no validation losses. "),
+          ? "highest validation loss. "
+          : "worst test score, as there are no validation losses. "),
       metric.higher_is_better ? "Higher is better." : "Lower is better.",
       comparison.rows.some((row) => row.freedom > 0 && row.freedom < 4) &&
-        " With so few runs only large differences stand out from the noise of training.",
+        " With so few runs only large differences are significant.",
     ),
     ...comparison.warnings.map(({ kind, message }) =>
       make("p", { class: "note warning", "data-kind": kind }, written(`Warning: ${message}.`)),
@@ -105,8 +106,8 @@ function strategyTable(comparison, metric) {
     part("mean", "Mean", "over all directions"),
     {
       key: "gain",
-      label: "against reference",
-      title: "difference of the means, with its 95 % interval",
+      label: "vs reference",
+      title: "difference of the means with 95 % confidence interval",
       value: (row) => row.difference?.[key].mean.difference ?? null,
       show: (row) =>
         row.difference
@@ -117,15 +118,17 @@ function strategyTable(comparison, metric) {
       ...part(
         "worst",
         `Worst (${comparison.worst_by})`,
-        "the direction with the largest validation loss, which need not have the lowest test score",
+        comparison.worst_by === "validation"
+          ? "direction with the highest validation loss, which need not have the worst test score"
+          : "direction with the worst test score",
       ),
       show: (row) => [
         meanOf(row.scores[key].worst, digits),
         make("span", { class: "sub" }, row.scores[key].worst.direction),
       ],
     },
-    part("low_resource", "Small", "mean of the smaller half of the corpora"),
-    part("high_resource", "Large", "mean of the larger half of the corpora"),
+    part("low_resource", "Small", "mean over the smaller half of the corpora"),
+    part("high_resource", "Large", "mean over the larger half of the corpora"),
     {
       key: "wins",
       label: "Win / tie / loss",
@@ -138,14 +141,14 @@ function strategyTable(comparison, metric) {
     {
       key: "harmed",
       label: "Harmed",
-      title: "directions that are significantly worse",
+      title: "significantly worse directions",
       value: (row) => row.difference?.[key].harmed.length ?? null,
       show: (row) => (!row.difference ? "–" : few(row.difference[key].harmed)),
     },
     {
       key: "cost",
       label: "Cost",
-      title: "training, the reference model that it needs included",
+      title: "training, including the reference model that provides the baselines",
       value: seconds,
       show: (row) => [
         duration(seconds(row)),
@@ -173,7 +176,7 @@ function change(part, significant, metric) {
   ];
 }
 
-/** The figure of the paper: what the smaller corpora gain, and what it costs the larger ones. */
+/** As in the paper's figure: gains on the smaller corpora against losses on the larger ones. */
 function groupDifferences(comparison, metric) {
   const rows = comparison.rows.filter((row) => row.difference);
   const groups = [
@@ -199,7 +202,7 @@ function groupDifferences(comparison, metric) {
     make(
       "p",
       { class: "note" },
-      `Means of ${metric.label}, 95 % intervals. Filled: the interval leaves out 0, ▲ for better, ▼ for worse.`,
+      `Mean ${metric.label} with 95 % confidence intervals. Filled: the interval excludes 0; ▲ better, ▼ worse.`,
     ),
     make(
       "div",
@@ -209,7 +212,7 @@ function groupDifferences(comparison, metric) {
   );
 }
 
-/** One panel a strategy, on one scale. */
+/** One panel per strategy, on a common scale. */
 function differences(comparison, metric) {
   const rows = comparison.rows.filter((row) => row.difference);
   if (!rows.length) return null;
@@ -238,12 +241,12 @@ function differences(comparison, metric) {
   return make(
     "div",
     { class: "block", id: "direction-differences" },
-    make("h3", {}, `Differences to ${comparison.reference}, direction by direction`),
+    make("h3", {}, `Differences to ${comparison.reference} by direction`),
     make(
       "p",
       { class: "note" },
-      `${metric.label}, 95 % intervals, largest corpus first. `,
-      "Filled: significant after Holm's correction, ▲ for better, ▼ for worse.",
+      `${metric.label} with 95 % confidence intervals, largest corpus first. `,
+      "Filled: significant after Holm correction; ▲ better, ▼ worse.",
     ),
     make(
       "div",

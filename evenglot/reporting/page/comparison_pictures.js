@@ -1,6 +1,6 @@
-// Pictures of a comparison: intervals by direction, and small against large corpora.
+// Figures of a comparison: intervals by direction, and smaller against larger corpora.
 
-/** Differences: a line each, {name, difference, from, to, significant, remark}; the scale on top, as lists scroll. */
+/** Differences, one per line: {name, difference, from, to, significant, remark}. The scale is on top, as lists scroll. */
 function panel(title, lines, [low, high], metric) {
   const [width, line, top, left] = [
     320,
@@ -60,14 +60,14 @@ function panel(title, lines, [low, high], metric) {
   );
 }
 
-/** A hollow dot for what may be chance, and triangles for what is not: up is better. */
+/** A hollow dot if not significant, else a triangle: up is better, down is worse. */
 function marker(kind, x, y) {
   if (kind === "same") return draw("circle", { class: "dot same", cx: x, cy: y, r: 4 });
   const way = kind === "better" ? -1 : 1;
   return draw("path", { class: `dot ${kind}-mark`, d: `M${x},${y + 5 * way}l5,${-9 * way}h-10z` });
 }
 
-/** For screen readers, who get a long list as the table below it. */
+/** Description for screen readers; long lists are cut, as a table follows. */
 function spokenDifferences(lines, metric) {
   const told = lines
     .slice(0, 10)
@@ -79,7 +79,7 @@ function spokenDifferences(lines, metric) {
   return told.join(", ") + (lines.length > told.length ? `, and ${lines.length - told.length} more` : "");
 }
 
-/** Round numbers between two ends. */
+/** Round numbers between two limits. */
 function niceTicks(low, high, count) {
   const raw = (high - low) / count || 1;
   const power = 10 ** Math.floor(Math.log10(raw));
@@ -89,9 +89,9 @@ function niceTicks(low, high, count) {
   return found;
 }
 
-const small = matchMedia("(max-width: 35rem)"); // letters must not shrink with the picture
+const small = matchMedia("(max-width: 35rem)"); // text must not shrink with the figure
 
-/** Small against large corpora; static temperatures are joined, as whoever turns only that knob moves along them. */
+/** Scores of smaller against larger corpora; static temperatures are joined in the order of tau. */
 function tradeOff(comparison, metric) {
   const key = state.metric;
   const points = comparison.rows
@@ -177,20 +177,20 @@ function tradeOff(comparison, metric) {
     make(
       "figcaption",
       {},
-      make("h3", {}, "Small against large corpora"),
+      make("h3", {}, "Smaller against larger corpora"),
       make(
         "p",
         {},
         `${metric.higher_is_better ? "Up and to the right" : "Down and to the left"} is better. ` +
-          "Hollow, joined: static temperatures in the order of τ. " +
-          `Filled: the reference, ${comparison.reference}, and in blue all other strategies.`,
+          "Hollow, joined: static temperatures in order of τ. " +
+          `Filled: the reference, ${comparison.reference}, and (blue) all other strategies.`,
       ),
     ),
     picture,
   );
 }
 
-/** Labels stand to the right of their points, and move down where they would lie on another. */
+/** Place labels to the right of their points, moved down where they would overlap. */
 function labelled(points) {
   const placed = [];
   for (const point of [...points].sort((a, b) => a.y - b.y)) {

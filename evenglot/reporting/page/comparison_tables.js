@@ -1,6 +1,6 @@
-// Languages by strategies, with the best two of each language marked.
+// Tables of directions by strategies, with the best two of each direction marked.
 
-const MOST_ACROSS = 10; // more languages than these go down, and scroll
+const MOST_ACROSS = 10; // with more directions than this, directions are rows
 
 /** Scores in the chosen metric. */
 function scoresByLanguage(comparison, metric) {
@@ -17,7 +17,7 @@ function scoresByLanguage(comparison, metric) {
   });
 }
 
-/** What the worst direction is chosen by; a run may not have been validated. */
+/** Validation losses, which the worst direction is chosen by; null if there are none. */
 function validationByLanguage(comparison) {
   const losses = comparison.rows.map((row) => row.validation);
   if (!losses.flat().some(known)) return null;
@@ -29,7 +29,7 @@ function validationByLanguage(comparison) {
     languageTable(comparison, {
       id: "validation-by-language",
       title: "Validation loss per character",
-      note: "Of the best checkpoint, label-smoothed as in training; lower is better. ",
+      note: "Best checkpoint, with label smoothing as in training; lower is better. ",
       higher: false,
       cell: (number, place) => [losses[number][place], null],
       mean: (number) => [mean(losses[number]), null],
@@ -38,7 +38,7 @@ function validationByLanguage(comparison) {
   );
 }
 
-/** `cell` and `mean` give [value, standard deviation] of a strategy, by number. */
+/** `cell` and `mean` return [value, standard deviation] of a strategy, given its index. */
 function languageTable(comparison, { id, title, note, higher, cell, mean, digits }) {
   const names = comparison.directions.map((direction) => direction.name);
   const columns = [...names, "Mean"];
@@ -98,11 +98,11 @@ function languageTable(comparison, { id, title, note, higher, cell, mean, digits
         tall: true,
         caption: title,
       });
-  const marked = numbers.length > 2 ? "Bold: the best; underlined: the second." : "Bold: the better one.";
+  const marked = numbers.length > 2 ? "Bold: best; underlined: second best." : "Bold: better.";
   return make("div", { class: "by-language" }, table, make("p", { class: "note" }, note, marked));
 }
 
-/** 0 for the best, 1 for the second if there are more than two; equal values share a rank. */
+/** Ranks: 0 for the best, 1 for the second best if there are more than two; equal values share a rank. */
 function ranks(values, higher) {
   const order = [...new Set(values.filter(known))].sort((a, b) => (higher ? b - a : a - b));
   const count = values.filter(known).length;

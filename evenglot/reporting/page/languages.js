@@ -1,13 +1,13 @@
-// Which directions the charts show, and how each is drawn.
+// Choice of the directions shown in the charts, and their line styles.
 
 const COLOURS = 8; // --c0 to --c7
 const DASHES = [[], [9, 4], [2, 3], [9, 3, 2, 3], [14, 5]];
-const FEW = 12; // as many are shown without asking
+const FEW = 12; // up to this number, all directions are shown at first
 
-const namesOf = (run) => (run.rows ?? []).map((row) => row.name); // the largest corpus first
+const namesOf = (run) => (run.rows ?? []).map((row) => row.name); // largest corpus first
 const isVisible = (name) => state.slots.has(name);
 
-/** A direction keeps its look as long as it is shown; a new one gets the first that is free. */
+/** A direction keeps its line style while it is visible; a new one gets the first free style. */
 function setVisible(name, visible) {
   if (!visible) state.slots.delete(name);
   else if (!isVisible(name)) {
@@ -54,7 +54,7 @@ function swatch(name) {
   return picture;
 }
 
-/** The chooser; `changed` is called after every choice. */
+/** Checkboxes to choose directions; `changed` is called after every change. */
 function languageChooser(run, changed) {
   const names = namesOf(run);
   const chips = new Map();

@@ -1,4 +1,4 @@
-// The page: sections that are drawn anew only when what they show has changed, so that a refresh disturbs nobody.
+// The page: sections are redrawn only when their data have changed, so that a refresh does not disturb reading.
 
 const SECTIONS = [
   { id: "summary", of: (run) => [run.name, run.state, run.summary, run.figures, run.message], content: hero },
@@ -27,7 +27,7 @@ const SECTIONS = [
   { id: "details", title: "Details", of: (run) => run.facts && [run.facts, run.config], content: details },
 ];
 
-const drawn = new Map(); // section: what it shows, as text
+const drawn = new Map(); // section: its data, as JSON
 
 function drawSections(anew = false) {
   const run = chosenRun();
@@ -67,7 +67,7 @@ function drawSections(anew = false) {
   drawCharts();
 }
 
-/** What a section was like for its reader: opened parts, scrolled boxes, the element in use. Returns how to go back. */
+/** Record open details, scroll positions and focus of a section; returns a function that restores them. */
 function memory(section) {
   const open = [...section.querySelectorAll("details[open][id]")].map((each) => each.id);
   const boxes = [...section.querySelectorAll(".scroll[id]")].map((box) => [box.id, box.scrollLeft, box.scrollTop]);
@@ -113,18 +113,18 @@ at("theme").addEventListener("click", () => {
 });
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => setTheme(null));
 small.addEventListener("change", () => drawSections(true));
-matchMedia("print").addEventListener("change", () => drawCharts({ anew: true })); // on paper it is always light
+matchMedia("print").addEventListener("change", () => drawCharts({ anew: true })); // print is always light
 
-// Live: the same address serves the data while training runs.
+// Live: the server that delivered the page also serves its data.
 
 const EVERY = 4000; // milliseconds
-const AFTERWARDS = 30000; // when training has ended: scores come later
-const PATIENCE = 3; // failures in a row
+const AFTERWARDS = 30000; // after training has ended, as scores may follow
+const PATIENCE = 3; // consecutive failures
 const over = (data) => data.runs.every((run) => run.state === "done" || run.state === "stopped");
 
 function say(text, on) {
   at("live").hidden = false;
-  at("live").setAttribute("aria-live", on ? "off" : "polite"); // progress every few seconds is for eyes only
+  at("live").setAttribute("aria-live", on ? "off" : "polite"); // screen readers should not announce progress every few seconds
   if (at("live").textContent !== text) at("live").textContent = text;
   at("live").dataset.state = on ? "on" : "off";
 }
@@ -139,7 +139,7 @@ async function follow() {
     );
     say(
       failures
-        ? "The server does not answer; trying again."
+        ? "The server does not respond; retrying."
         : ended
           ? "Training has ended."
           : `Live: ${steps.length > 1 ? `${steps.length} runs` : steps[0]}`,
@@ -159,7 +159,7 @@ async function follow() {
       failures += 1;
     }
   }
-  say("The server is gone; this page no longer refreshes. Reload it when the server is back.", false);
+  say("The server has stopped; this page no longer refreshes. Reload it when the server is running again.", false);
 }
 
 setTheme(["light", "dark"].includes(recall("evenglot-theme")) ? recall("evenglot-theme") : null);

@@ -1,8 +1,8 @@
-// What the sections show: each function makes the content of one from the data of a run.
+// Contents of the sections: each function builds one section from the data of a run.
 
 function hero(run) {
   const runs = state.data.runs;
-  const tag = { running: "training", waiting: "waiting", stopped: "stopped", broken: "cannot be read" }[run.state];
+  const tag = { running: "training", waiting: "waiting", stopped: "stopped", broken: "unreadable" }[run.state];
   const chooser =
     runs.length > 1 &&
     make(
@@ -11,7 +11,7 @@ function hero(run) {
       make(
         "label",
         { class: "field" },
-        make("span", {}, "Run shown"),
+        make("span", {}, "Run"),
         make(
           "select",
           {
@@ -97,21 +97,21 @@ function dataTable(run) {
   });
   const columns = [
     column("name", "Direction", (value) => value),
-    column("pairs", "Pairs", whole, "sentence pairs to train on"),
+    column("pairs", "Pairs", whole, "number of training pairs"),
     column("p", "Data p", percent, "share of the data"),
     run.reweights
-      ? column("share", "Weight q", percent, "share of the loss, mean over the run; what was shown is as the data are")
-      : column("share", "Shown q", percent, "share of what was shown, mean over the run"),
+      ? column("share", "Weight q", percent, "weight in the loss, mean over the run; sampling is proportional")
+      : column("share", "Sampled q", percent, "share of the sampled pairs, mean over the run"),
     {
       key: "ratio",
       label: "q ÷ p",
-      title: `how much more ${run.reweights ? "weight it had" : "often it was shown"} than its size asks for`,
+      title: `${run.reweights ? "weight" : "sampled share"} relative to the share of the data`,
       value: (row) => row.share / row.p,
       show: (row) => (known(row.share) ? `${fixed(row.share / row.p, 2)} ×` : "–"),
     },
-    column("passes", "Passes", (value) => fixed(value, 1), "how often the corpus was read"),
-    column("train", "Train loss", (value) => fixed(value, 3), "the last training loss, per token"),
-    column("valid", "Valid loss", (value) => fixed(value, 3), "the last validation loss, per token"),
+    column("passes", "Passes", (value) => fixed(value, 1), "number of passes over the corpus"),
+    column("train", "Train loss", (value) => fixed(value, 3), "last training loss, per token"),
+    column("valid", "Valid loss", (value) => fixed(value, 3), "last validation loss, per token"),
     ...metricsOf(rows).map(({ scores_key, heading, label, digits }) =>
       column(scores_key, heading, (value) => fixed(value, digits - 1), label),
     ),
@@ -130,7 +130,7 @@ function dataTable(run) {
     make(
       "p",
       { class: "lead" },
-      "What there was, what was shown of it, and what came of it. Click a heading to sort.",
+      "Corpus sizes, sampling and results per direction. Click a heading to sort.",
     ),
     sortableTable({
       id: "data-table",
@@ -187,7 +187,7 @@ function scoreTable(run) {
         off && {
           key: "off",
           label: "Off-target",
-          title: "translations that seem to be in another language",
+          title: "share of translations identified as another language",
           value: (row) => row.off_target,
           show: (row) => make("span", { class: row.off_target - (row.off_target_references ?? 0) > 0.1 && "low" }, percent(row.off_target)),
         },
@@ -195,7 +195,7 @@ function scoreTable(run) {
       ].filter(Boolean),
     });
   return [
-    make("p", { class: "lead" }, `Of the ${scores.split} set, against raw references.`),
+    make("p", { class: "lead" }, `Scores on the ${scores.split} set, against untokenised references.`),
     scrolling(
       make(
         "table",
@@ -227,7 +227,7 @@ function scoreTable(run) {
     make(
       "details",
       { id: "scores-details" },
-      make("summary", {}, "Every direction"),
+      make("summary", {}, "All directions"),
       extra || make("p", { class: "note" }, "See the table above."),
     ),
     ...Object.entries(scores.signature).map(([key, signature]) =>
@@ -249,7 +249,7 @@ function sampleCards(run) {
     const found = directions[state.sample];
     const [source, target] = state.sample.split("-");
     const among = `${whole(found.looked_at)} sentences of the ${split} set`;
-    lead.textContent = `Best, median and worst of ${among}, by ${label} of the sentence.`;
+    lead.textContent = `Best, median and worst of ${among}, by sentence-level ${label}.`;
     cards.replaceChildren(
       ...[
         ["Best", found.best],
@@ -266,7 +266,7 @@ function sampleCards(run) {
             make("dt", {}, "Source"),
             make("dd", { dir: "auto", lang: source }, sample.source),
             make("dt", {}, "Translation"),
-            make("dd", { dir: "auto", lang: target, class: "translation" }, sample.translation || "(nothing)"),
+            make("dd", { dir: "auto", lang: target, class: "translation" }, sample.translation || "(empty)"),
             make("dt", {}, "Reference"),
             make("dd", { dir: "auto", lang: target }, sample.reference),
           ),

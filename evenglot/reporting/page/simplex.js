@@ -1,9 +1,9 @@
-// The triangle of three directions: every point is a mixture, and a corner is one direction alone. It shows where
-// the run has been, the ball that a game of radius ρ would be played in, and the way of temperature sampling.
+// The simplex of three directions: every point is a mixture, and a corner is one direction alone. It shows the
+// mixtures of the run, the chi-square ball of radius ρ around the data, and the path of temperature sampling.
 
 const TAUS = [1.5, 2, 3, 5, 100];
 const RADII = { least: 0.01, most: 10, usual: 0.1 };
-const LEAST_LOOK = 0.002; // a ball smaller than this cannot be seen
+const LEAST_LOOK = 0.002; // smaller balls are not visible
 const BEFORE = ["ArrowLeft", "ArrowDown"];
 const AFTER = ["ArrowRight", "ArrowUp"];
 
@@ -15,10 +15,10 @@ function shared(values) {
 
 const tempered = (p, tau) => shared(p.map((share) => share ** (1 / tau)));
 
-/** The chi-square divergence of q from p: the radius of the ball around p that q lies on. */
+/** Chi-square divergence of q from p: the radius of the ball around p with q on its surface. */
 const divergence = (p, q) => p.reduce((sum, share, place) => sum + (q[place] - share) ** 2 / share, 0) / 2;
 
-/** The mixtures at divergence rho: p + √(2ρp) u for all unit vectors u orthogonal to √p. They may leave the triangle. */
+/** Mixtures at divergence rho: p + √(2ρp) u for unit vectors u orthogonal to √p. They may lie outside the triangle. */
 function outline(p, rho, points = 180) {
   const root = p.map(Math.sqrt);
   const length = Math.hypot(root[0], root[1]);
@@ -33,7 +33,7 @@ function outline(p, rho, points = 180) {
 
 const canTriangle = (run) => run.rows?.length > 2 && run.series?.mixture;
 
-/** The corners: what the reader has chosen, or the largest, the middle and the smallest corpus. */
+/** The corners: those chosen by the reader, or the largest, the median and the smallest corpus. */
 function corners(run) {
   const names = namesOf(run);
   if (!state.corners?.every((name) => names.includes(name))) {
@@ -42,7 +42,7 @@ function corners(run) {
   return state.corners;
 }
 
-/** The mixtures of the run on these three, each with when it held. */
+/** The run's mixtures of these three directions, each with its first update. */
 function course(run, names) {
   const { steps, values } = run.series.mixture;
   const found = steps.map((step, place) => ({ step, q: names.map((name) => values[name][place]) }));
@@ -62,7 +62,7 @@ function triangle(run) {
 
   const read = make("p", { class: "small", id: "mixture-read", role: "status" });
   const radius = make("span", { id: "radius-read" });
-  const holds = make("span", {}, ", here the smallest that holds this run");
+  const holds = make("span", {}, ", here the smallest that contains all mixtures of this run");
   const { picture, ball, look } = trianglePicture(run, names, p, way, (name, q) => {
     const shares = names.map((each, place) => `${each} ${percent(q[place])}`).join(", ");
     const radius = +divergence(p, q).toPrecision(2);
@@ -96,7 +96,7 @@ function triangle(run) {
         "aria-label": `${["Left", "Right", "Upper"][corner]} corner`,
         onchange: () => {
           const other = state.corners.indexOf(select.value);
-          if (other >= 0) state.corners[other] = state.corners[corner]; // they change places
+          if (other >= 0) state.corners[other] = state.corners[corner]; // swap the two
           state.corners[corner] = select.value;
           state.rho = null;
           drawSections(true);
@@ -107,12 +107,12 @@ function triangle(run) {
     return select;
   });
   paint();
-  look(Math.max(0, way.length - 1)); // without any: the data
+  look(Math.max(0, way.length - 1)); // if there are none: the data
   return [
     make(
       "p",
       { class: "lead" },
-      "Every point is a mixture of three directions, as if there were no others; a corner is one of them alone. ",
+      "Every point is a mixture of three directions, normalised to sum to 1; a corner is one direction alone. ",
       "Hover, or use the arrow keys, to read mixtures.",
     ),
     make(
@@ -132,8 +132,8 @@ function triangle(run) {
         make(
           "p",
           {},
-          "Square: the data. Filled, joined: this run, its last mixture the largest. ",
-          "Hollow, dashed: temperatures τ, which end at uniform (diamond). ",
+          "Square: the data. Filled, joined: the mixtures of this run (largest dot: the last). ",
+          "Hollow, dashed: temperature sampling, from the data to uniform (diamond). ",
           "Shaded: the chi-square ball of radius ρ around the data",
           holds,
           ".",
@@ -143,7 +143,7 @@ function triangle(run) {
   ];
 }
 
-/** The picture; `ball` draws the ball of a radius, `look` reads a mixture of the run, and `tell` is told what is read. */
+/** The figure; `ball` draws the ball of a radius, `look` selects a mixture, `tell` is called with the selected one. */
 function trianglePicture(run, names, p, way, tell) {
   const [width, top, bottom] = small.matches ? [350, 34, 34] : [640, 30, 32];
   const side = width - 2 * (small.matches ? 24 : 60);
@@ -205,7 +205,7 @@ function trianglePicture(run, names, p, way, tell) {
       viewBox: `0 0 ${width} ${base + bottom}`,
       role: "application",
       tabindex: 0,
-      "aria-label": `Mixtures of ${names.join(", ")}; the arrow keys go through those of the run and of temperatures`,
+      "aria-label": `Mixtures of ${names.join(", ")}; use the arrow keys to step through the mixtures of the run and of temperatures`,
       onpointermove: point,
       onpointerdown: point,
       onkeydown: step,

@@ -1,5 +1,5 @@
-// Tables that can be sorted by any column.
-// A column: {key, label, title?, value(row), show(row)}; what is not known comes last, whatever the order.
+// Tables sortable by any column.
+// A column: {key, label, title?, value(row), show(row)}; unknown values always come last.
 
 function sortedRows(rows, columns, order) {
   if (!order) return rows;
@@ -68,7 +68,7 @@ function sortableTable({ id, caption, columns, rows, foot = null, tall = false }
   return scrolling(made, caption ?? "Table", tall);
 }
 
-/** A table that does not fit scrolls in a box of its own, which the keyboard can reach. */
+/** A scrollable box for a table, focusable with the keyboard. */
 function scrolling(content, label, tall = false) {
   return make(
     "div",

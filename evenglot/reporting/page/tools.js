@@ -1,14 +1,14 @@
 "use strict";
-// Small things that everything else uses. Text enters the page through textContent only.
+// Helpers shared by all scripts. Text is inserted through textContent only.
 
 const at = (id) => document.getElementById(id);
 
-/** An element: attributes by name, `on...` are listeners; children are elements or text, null is left out. */
+/** Create an element. Attributes `on...` are event listeners; children are elements or text, null is skipped. */
 function make(name, attributes = {}, ...children) {
   return fill(document.createElement(name), attributes, children);
 }
 
-/** The same inside a picture. */
+/** Create an SVG element. */
 function draw(name, attributes = {}, ...children) {
   return fill(document.createElementNS("http://www.w3.org/2000/svg", name), attributes, children);
 }
@@ -23,7 +23,7 @@ function fill(element, attributes, children) {
   return element;
 }
 
-const EN = "en-US"; // the language of the page, whatever that of the browser
+const EN = "en-US"; // language of the page, independent of the browser's
 const known = (value) => value !== null && value !== undefined;
 const whole = (value) => (known(value) ? Math.round(value).toLocaleString(EN) : "–");
 const minus = (text) => text.replace("-", "−");
@@ -33,10 +33,10 @@ function fixed(value, digits) {
   return known(value) ? minus(value.toLocaleString(EN, style)) : "–";
 }
 
-/** With a sign. */
+/** A number with its sign. */
 const signed = (value, digits) => (known(value) ? (value > 0 ? "+" : "") + fixed(value, digits) : "–");
 
-/** A share of 1, in percent; small ones get more digits. */
+/** A share between 0 and 1 in percent; small ones get more digits. */
 function percent(share) {
   if (!known(share)) return "–";
   const value = 100 * share;
@@ -45,7 +45,7 @@ function percent(share) {
   return `${fixed(value, value >= 10 ? 1 : 2)} %`;
 }
 
-/** A sentence in which names such as por-en stay on one line, and `commands` look like commands. */
+/** A sentence as nodes: names such as por-en do not wrap, and text in backticks becomes code. */
 function written(sentence) {
   return sentence
     .split(/(`[^`]+`|\w+-[\w-]+)/)
@@ -58,7 +58,7 @@ function written(sentence) {
     );
 }
 
-/** A number that must be short: 1.2k, 30k, 4.5M. */
+/** A number in short form: 1.2k, 30k, 4.5M. */
 function short(value) {
   for (const [size, letter] of [
     [1e9, "G"],
@@ -77,7 +77,7 @@ function duration(seconds) {
   return minutes < 2880 ? `${Math.floor(minutes / 60)} h ${minutes % 60} min` : `${fixed(minutes / 1440, 1)} days`;
 }
 
-/** The colour that a CSS variable stands for now; canvases cannot read variables. */
+/** Current value of a CSS colour variable, for canvases, which cannot use variables. */
 function colour(variable) {
   const probe = make("span", { hidden: true });
   document.body.append(probe);
@@ -87,11 +87,11 @@ function colour(variable) {
   return found;
 }
 
-/** What a reader has chosen; it outlives every refresh of the data. */
+/** The reader's choices; kept when the data are refreshed. */
 const state = {
   data: null,
   run: 0,
-  slots: new Map(), // directions in the charts: their looks
+  slots: new Map(), // visible direction: number of its line style
   filter: "",
   metric: null,
   sample: null,
@@ -101,7 +101,7 @@ const state = {
 };
 const chosenRun = () => state.data.runs[state.run];
 
-/** The metrics that some of these rows of scores have; runs scored by an older version lack newer metrics. */
+/** Metrics that occur in these rows of scores; runs scored by an older version lack newer metrics. */
 const metricsOf = (rows) => state.data.metrics.filter((metric) => rows.some((row) => known(row?.[metric.scores_key])));
 const metricBy = (key) => state.data.metrics.find((metric) => metric.key === key);
 
@@ -114,7 +114,7 @@ function remember(key, value) {
   try {
     localStorage.setItem(key, value);
   } catch {
-    /* a file may have no storage */
+    /* local files may have no storage */
   }
 }
 

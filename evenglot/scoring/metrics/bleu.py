@@ -8,22 +8,22 @@ from evenglot.scoring.metrics.metric import Metric, Numbers, TextCounter, TextOp
 
 
 def counter(options: TextOptions) -> TextCounter:
-    """ValueError if sacreBLEU does not know the tokeniser."""
-    from sacrebleu.metrics.bleu import BLEU  # not needed to compare runs: imported where text is scored
+    """A counter for BLEU. Raises ValueError if sacreBLEU does not have the tokeniser."""
+    from sacrebleu.metrics.bleu import BLEU  # imported here because comparing runs does not need it
 
     from evenglot.scoring.metrics.sacrebleu_counter import SacreBleuCounter
 
     if options.tokenize not in BLEU.TOKENIZERS:
         known = ", ".join(map(repr, BLEU.TOKENIZERS))
-        raise ValueError(f"tokenize: expected one of sacreBLEU's, {known}, got {options.tokenize!r}")
+        raise ValueError(f"tokenize: expected one of sacreBLEU's tokenizers, {known}, got {options.tokenize!r}")
     return SacreBleuCounter(BLEU(tokenize=options.tokenize))
 
 
 def bleu(counts: Numbers) -> Numbers:
-    """BLEU with exponential smoothing; counts: length, reference length, 4 numbers of matches, 4 numbers of n-grams."""
+    """BLEU with exponential smoothing; counts: length, reference length, matches and n-grams of orders 1 to 4."""
     length, reference, correct, total = counts[..., 0], counts[..., 1], counts[..., 2:6], counts[..., 6:10]
     none = (correct == 0) & (total > 0)
-    halvings = np.cumsum(none, axis=-1) * none  # the first order without a match counts as 1/2 of one, the next 1/4
+    halvings = np.cumsum(none, axis=-1) * none  # orders without a match count as 1/2, 1/4, ... matches
     with np.errstate(divide="ignore", invalid="ignore"):
         precision = np.where(none, 0.5**halvings, correct) / total
         penalty = np.where(length < reference, np.exp(1 - reference / length), 1.0)

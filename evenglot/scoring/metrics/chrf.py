@@ -6,12 +6,12 @@ import numpy as np
 
 from evenglot.scoring.metrics.metric import Metric, Numbers, TextCounter, TextOptions
 
-BETA = 2.0  # recall weighs so many times as much as precision
+BETA = 2.0  # weight of recall relative to precision
 WORD_ORDER = 2
 
 
 def counter(options: TextOptions) -> TextCounter:
-    """It has no options."""
+    """A counter for chrF++, which has no options."""
     from sacrebleu.metrics.chrf import CHRF
 
     from evenglot.scoring.metrics.sacrebleu_counter import SacreBleuCounter
@@ -20,7 +20,7 @@ def counter(options: TextOptions) -> TextCounter:
 
 
 def chrf(counts: Numbers) -> Numbers:
-    """chrF++ from (n-grams of the translation, of the reference, matches) of each of 6 character and 2 word orders."""
+    """chrF++; counts: n-grams of translation, of reference, and matches, for 6 character and 2 word orders."""
     said, wanted, matches = (counts[..., first::3] for first in range(3))
     in_both = (said > 0) & (wanted > 0)
     with np.errstate(divide="ignore", invalid="ignore"):

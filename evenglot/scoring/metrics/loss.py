@@ -1,4 +1,4 @@
-"""Loss of the model on the references, per character: comparable between vocabularies, unlike the loss per token."""
+"""Loss per character of the model on the references; unlike the loss per token, comparable across vocabularies."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from evenglot.scoring.metrics.metric import Metric, Numbers
 
 
 def loss(counts: Numbers) -> Numbers:
-    """Nats per character; counts: -log p of the reference, its characters (`scoring/reference_loss.py`)."""
+    """Nats per character; counts: -log p and number of characters of the reference (`scoring/reference_loss.py`)."""
     return counts[..., 0] / counts[..., 1]
 
 

@@ -1,4 +1,4 @@
-"""What a metric is: counts of each sentence, and how a score follows from their sums."""
+"""Definition of a metric: counts per sentence, and a score computed from their sums."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ Counts = NDArray[np.generic]  # (sentences, counts)
 
 @dataclass(frozen=True)
 class TextOptions:
-    """Options of metrics that are computed from text."""
+    """Options of metrics computed from text."""
 
-    tokenize: str = "13a"  # of BLEU
+    tokenize: str = "13a"  # sacreBLEU tokeniser for BLEU
 
 
 class TextCounter(Protocol):
-    """Counts sentences of one metric."""
+    """Computes the counts of one metric."""
 
     def count(self, hypotheses: Sequence[str], references: Sequence[str]) -> Counts:
         """The counts of each sentence, (sentences, counts)."""
 
     @property
     def signature(self) -> str:
-        """How the counts were made (tokeniser, version, ...); read after the first `count`."""
+        """How the counts were computed (tokeniser, version, ...); available after the first `count`."""
 
 
 @dataclass(frozen=True)
 class Metric:
-    """One metric; `METRICS` in this package lists them all.
+    """A metric; `METRICS` lists all of them.
 
-    A score is a function of summed counts, (..., counts) -> (...), so the score of any sample of sentences follows
-    without text: that is what the bootstrap of `evenglot compare` needs.
+    A score is a function of summed counts, (..., counts) -> (...). So the bootstrap of `evenglot compare` can score any
+    sample of sentences without their text.
     """
 
     key: str  # in statistics.npz, scores.json and comparison.json
@@ -44,13 +44,13 @@ class Metric:
     higher_is_better: bool
     digits: int
     score: Callable[[Numbers], Numbers]
-    counter: Callable[[TextOptions], TextCounter] | None = None  # None: the model counts, not the text
-    alias: str | None = None  # the key in scores.json, if it is another
-    short: str | None = None  # the heading of a narrow column, if the label is too long
+    counter: Callable[[TextOptions], TextCounter] | None = None  # None: computed from the model, not from text
+    alias: str | None = None  # key in scores.json if different
+    short: str | None = None  # heading of a narrow column if the label is too long
 
     @property
     def from_text(self) -> bool:
-        """Computed from translations and references, without the model."""
+        """Whether it is computed from translations and references, without the model."""
         return self.counter is not None
 
     @property
@@ -60,24 +60,24 @@ class Metric:
 
     @property
     def heading(self) -> str:
-        """Of a narrow column."""
+        """Heading of a narrow column."""
         return self.short or self.label
 
     @property
     def sign(self) -> int:
-        """`sign * difference > 0`: better."""
+        """1 if higher is better, else -1: `sign * difference > 0` means better."""
         return 1 if self.higher_is_better else -1
 
     def total(self, counts: Counts) -> float:
-        """The score of all sentences."""
+        """Score of all sentences together."""
         return float(self.score(counts.sum(axis=0, dtype=float)))
 
     def text(self, score: float, *, fewer: int = 0) -> str:
-        """A score as tables print it, with `fewer` digits where there is little room."""
+        """A score formatted for tables, with `fewer` digits in narrow places."""
         return f"{score:.{self.digits - fewer}f}"
 
     def as_json(self) -> dict[str, str | bool | int]:
-        """How to print and read it, for files and pages."""
+        """Properties needed to format and interpret scores, as used in files and reports."""
         return {
             "label": self.label,
             "higher_is_better": self.higher_is_better,

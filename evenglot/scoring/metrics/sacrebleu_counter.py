@@ -1,4 +1,4 @@
-"""Counts of sentences by one of sacreBLEU's metrics."""
+"""Counts per sentence from sacreBLEU's metrics."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from evenglot.scoring.metrics.metric import Counts
 
 @dataclass(frozen=True)
 class SacreBleuCounter:
-    """The statistics that sacreBLEU's own significance tests resample, and its signature."""
+    """The sentence statistics that sacreBLEU's own significance tests resample, and its signature."""
 
     metric: SacreBleuMetric
 
     def count(self, hypotheses: Sequence[str], references: Sequence[str]) -> Counts:
-        """One row a sentence; whole numbers, since there is one reference."""
+        """One row per sentence; integers, since there is one reference."""
         return np.array(self.metric._extract_corpus_statistics(hypotheses, [references])).astype(np.int64)
 
     @property
     def signature(self) -> str:
-        """Known after the first `count`, as it names the number of references."""
+        """sacreBLEU's signature; available after the first `count`, as it includes the number of references."""
         return str(self.metric.get_signature())

@@ -8,7 +8,7 @@ from evenglot.scoring.metrics.metric import Metric, Numbers, TextCounter, TextOp
 
 
 def counter(options: TextOptions) -> TextCounter:
-    """It has no options: sacreBLEU's defaults."""
+    """A counter for TER with sacreBLEU's defaults; it has no options."""
     from sacrebleu.metrics.ter import TER
 
     from evenglot.scoring.metrics.sacrebleu_counter import SacreBleuCounter
@@ -17,10 +17,10 @@ def counter(options: TextOptions) -> TextCounter:
 
 
 def ter(counts: Numbers) -> Numbers:
-    """Edits for 100 words of the reference; counts: edits, words of the reference."""
+    """Edits per 100 reference words; counts: edits, reference words."""
     edits, words = counts[..., 0], counts[..., 1]
     with np.errstate(divide="ignore", invalid="ignore"):
-        rate = np.where(words > 0, edits / words, edits > 0)  # edits of an empty reference: 100 %
+        rate = np.where(words > 0, edits / words, edits > 0)  # 100 % for an empty reference
     return np.asarray(100 * rate, dtype=np.float64)
 
 
