@@ -373,7 +373,7 @@ def test_a_ball_that_holds_all_mixtures_says_so(tmp_path):
 
 @pytest.mark.parametrize("sizes", [{"a": 1, "b": 2}, {"a": 1, "b": 2, "c": 0}])
 def test_a_triangle_has_three_corners(tmp_path, sizes):
-    with pytest.raises(ValueError, match="simplex: three languages that have data"):
+    with pytest.raises(ValueError, match="^simplex: "):
         draw_simplex(sizes, tmp_path / "simplex.svg")
 
 
@@ -416,7 +416,7 @@ def test_png(tmp_path):
 
 
 def test_another_format_is_an_error(tmp_path):
-    with pytest.raises(ValueError, match=r"mixture\.gif: a picture's name ends in \.svg or \.png"):
+    with pytest.raises(ValueError, match=r"mixture\.gif: .*\.svg.*\.png"):
         draw_run(story(), tmp_path, "gif")
 
 

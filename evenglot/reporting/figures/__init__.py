@@ -1,6 +1,6 @@
-"""Pictures, as SVG or PNG. matplotlib is an extra (`pip install "evenglot[figures]"`), imported when one is drawn.
+"""Figures as SVG or PNG. matplotlib is an extra (`pip install "evenglot[figures]"`), imported only when drawing.
 
-The same input gives the same bytes; text in an SVG stays text; colours can be told apart by the colour-blind.
+Output is reproducible byte for byte, text in an SVG stays text, and the palette is suitable for colour-blind readers.
 """
 
 from evenglot.reporting.figures.canvas import Format, NoMatplotlibError

@@ -1,4 +1,4 @@
-"""What all pictures share: a file that is complete or absent, one style, colours, names beside lines."""
+"""Shared by all figures: atomic writing, style, colours, and placement of labels."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 Format = Literal["svg", "png"]
 
-# Okabe and Ito's palette without its yellow, then hues of Paul Tol's that differ from these in lightness.
+# Okabe and Ito's palette without yellow, then colours by Paul Tol that differ from these in lightness.
 PALETTE = (
     *("#0072B2", "#E69F00", "#009E73", "#D55E00", "#56B4E9", "#CC79A7", "#000000"),
     *("#882255", "#999933", "#332288", "#44AA99", "#AA7744"),
@@ -28,16 +28,16 @@ PALETTE = (
 BLUE, ORANGE, GREEN, RED = PALETTE[:4]
 GREY = "#9a9a9a"
 LIGHT_GREY = "#e4e4e4"
-FEW_DECADES = 1000  # below this range, a log scale has numbers between the powers of 10
+FEW_DECADES = 1000  # below this range, a log scale also has labels between the powers of 10
 DASHED = (0, (4, 3))
-# Where the name of a point may stand: at which of its sides, how many typographic points away.
+# Candidate positions of a point's label: side, and distance in typographic points.
 SIDES = np.array([(1, 0), (0, 1), (0, -1), (-1, 0), (1, 1), (1, -1), (-1, 1), (-1, -1)])
 DISTANCES = np.array([5, 10, 17, 26, 38, 52])
 
 STYLE: dict[str, Any] = {
     "figure.constrained_layout.use": True,
     "font.size": 9.0,
-    "font.sans-serif": ["DejaVu Sans"],  # matplotlib brings it along
+    "font.sans-serif": ["DejaVu Sans"],  # included in matplotlib
     "axes.titlesize": 10.0,
     "axes.titlelocation": "left",
     "axes.spines.top": False,
@@ -45,31 +45,31 @@ STYLE: dict[str, Any] = {
     "axes.edgecolor": "#555555",
     "legend.frameon": False,
     "savefig.dpi": 130,
-    "svg.fonttype": "none",  # text stays text: it can be searched, and a page can restyle it
-    "svg.hashsalt": "evenglot",  # otherwise the ids in a file are random
-    "text.parse_math": False,  # a name with two dollar signs is no formula
+    "svg.fonttype": "none",  # keep text as text: searchable, and can be restyled
+    "svg.hashsalt": "evenglot",  # reproducible ids
+    "text.parse_math": False,  # dollar signs in names are not formulas
 }
 METADATA = {"svg": {"Date": None, "Creator": "evenglot"}, "png": {"Software": "evenglot"}}
 
 
 class NoMatplotlibError(ModuleNotFoundError, ValueError):
-    """A picture is wanted where matplotlib is not installed."""
+    """matplotlib, which is required for figures, is not installed."""
 
 
 @contextmanager
 def picture(path: str | Path, width: float, height: float) -> Iterator[Figure]:
-    """A figure (inches) to draw on; when the block ends, it is written. The name's ending says how: .svg or .png."""
+    """A figure (size in inches), written as .svg or .png, by the suffix of `target`, when the block ends."""
     target = Path(path)
     ending = target.suffix.removeprefix(".")
     if ending not in METADATA:
-        raise ValueError(f"{target}: a picture's name ends in .svg or .png")
+        raise ValueError(f"{target}: expected a file name ending in .svg or .png")
     try:
         import matplotlib.style
         from matplotlib.figure import Figure
     except ModuleNotFoundError as error:
         raise NoMatplotlibError('matplotlib is not installed: pip install "evenglot[figures]"') from error
     with matplotlib.style.context(["default", STYLE]), warnings.catch_warnings():
-        # A letter that the font lacks is a box in a PNG; browsers find it elsewhere.
+        # Glyphs missing from the font are boxes in a PNG; for SVG, browsers use another font.
         warnings.filterwarnings("ignore", "Glyph .* missing from font")
         figure = Figure(figsize=(width, height))
         yield figure
@@ -81,17 +81,17 @@ def picture(path: str | Path, width: float, height: float) -> Iterator[Figure]:
 
 
 def colours(names: Sequence[str]) -> dict[str, str]:
-    """A colour for each; beyond a dozen they come again."""
+    """A colour for each name; they repeat after a dozen."""
     return {name: PALETTE[i % len(PALETTE)] for i, name in enumerate(names)}
 
 
 def darker(colour: str) -> str:
-    """The colour for text: pale hues are too faint for letters."""
+    """A darker version of a colour, legible as text."""
     return "#" + "".join(f"{round(0.72 * int(colour[i : i + 2], 16)):02x}" for i in (1, 3, 5))
 
 
 def log_shares(axis: Axes, low: float, high: float = 1.0) -> None:
-    """A logarithmic axis of shares in percent."""
+    """A logarithmic y axis of shares in percent."""
     axis.set_yscale("log")
     axis.set_ylim(low, high)
     if high / low < FEW_DECADES:
@@ -102,9 +102,9 @@ def log_shares(axis: Axes, low: float, high: float = 1.0) -> None:
 
 
 def name_lines(axis: Axes, ends: Mapping[str, tuple[float, float]], colour: Mapping[str, str]) -> None:
-    """Write names to the right of an axis, each as near as the others let it to the height where its line ends.
+    """Write names to the right of an axis, each as close as possible to the end of its line.
 
-    The figure must be settled, here and in `name_points`: names are placed on paper.
+    Here and in `name_points` the figure must be laid out already, as labels are placed in figure coordinates.
     """
     on_paper = axis.transData - axis.transAxes
     wanted = {name: on_paper.transform(end) for name, end in ends.items()}
@@ -122,9 +122,9 @@ def name_lines(axis: Axes, ends: Mapping[str, tuple[float, float]], colour: Mapp
 
 
 def spread(heights: Mapping[str, float], gap: float) -> dict[str, float]:
-    """Heights, in their order, that are at least `gap` apart, with the least squares of moves: pool what clashes."""
+    """Heights in the same order, at least `gap` apart, with least squared displacement (pool adjacent violators)."""
     order = sorted(heights, key=lambda name: (heights[name], name))
-    pools: list[tuple[float, int]] = []  # (where the lowest of it would be best, how many)
+    pools: list[tuple[float, int]] = []  # (best position of its lowest member, size)
     for name in order:
         place, count = heights[name], 1
         while pools and pools[-1][0] + gap * pools[-1][1] > place:
@@ -142,7 +142,7 @@ def name_points(
     colour: Mapping[str, str],
     avoid: Sequence[tuple[float, float]] = (),
 ) -> None:
-    """Write a name beside each point: not on other names and points; if it can be, not on what is to be avoided."""
+    """Label each point without covering other labels and points and, where possible, the areas to avoid."""
     from matplotlib.text import Text
 
     pixel = pixels_in_a_point(axis)
@@ -161,10 +161,10 @@ def name_points(
             va="center",
             fontsize=8.5,
             color=darker(colour[name]),
-            bbox={"facecolor": "white", "alpha": 0.7, "edgecolor": "none", "pad": 0.5},  # lines may pass below
+            bbox={"facecolor": "white", "alpha": 0.7, "edgecolor": "none", "pad": 0.5},  # lines may pass underneath
             arrowprops={"arrowstyle": "-", "linewidth": 0.6, "color": GREY, "shrinkA": 0, "shrinkB": 3},
         )
-        extent = Text.get_window_extent(label)  # without the leader
+        extent = Text.get_window_extent(label)  # without the leader line
         half = np.array([extent.width / 2, extent.height / 2]) + pixel
         sides = [side * (half + distance * pixel) for distance in DISTANCES for side in SIDES]
         candidates = np.hstack([place + sides, np.tile(half, (len(sides), 1))])
@@ -178,26 +178,26 @@ def name_points(
 
 
 def settle(figure: Figure) -> None:
-    """Lay a figure out, so that its axes have their places on paper."""
+    """Lay out a figure, so that its axes have their final positions."""
     layout = figure.get_layout_engine()
     assert layout is not None
     layout.execute(figure)
 
 
 def pixels_in_a_point(axis: Axes) -> float:
-    """How many pixels of its figure are a typographic point."""
+    """Pixels per typographic point."""
     figure = axis.get_figure(root=True)
     assert figure is not None
     return figure.dpi / 72
 
 
 def _boxes(centres: Vector, half: float) -> Vector:
-    """Squares: a box is its centre (x, y), half its width and half its height."""
+    """Square boxes; a box is its centre (x, y), half its width and half its height."""
     return np.hstack([centres, np.full((len(centres), 2), half)])
 
 
 def _overlap(boxes: Vector, others: Vector) -> Vector:
-    """The area of each box that others cover, summed over these."""
+    """Area of each box covered by the others, summed over these."""
     one, other = boxes[:, None, :], others[None, :, :]
     lower = np.maximum(one[..., :2] - one[..., 2:], other[..., :2] - other[..., 2:])
     upper = np.minimum(one[..., :2] + one[..., 2:], other[..., :2] + other[..., 2:])
@@ -205,7 +205,7 @@ def _overlap(boxes: Vector, others: Vector) -> Vector:
 
 
 def _leader(place: Vector, name: Vector, pixel: float) -> Vector:
-    """The line from a point to its name, as small boxes; without its beginning, which lies on the point itself."""
+    """The line from a point to its label as small boxes, without the part on the point itself."""
     length = float(np.hypot(*(name - place)))
     ways = np.arange(5 * pixel, length, 2 * pixel) / length
     return _boxes(place + ways[:, None] * (name - place), pixel)

@@ -1,4 +1,4 @@
-"""Pictures of a comparison of runs (its JSON): differences by group and by language, and the groups' trade-off."""
+"""Figures of a comparison (given as JSON): differences by group and by language, and the trade-off between groups."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ Json = Mapping[str, Any]
 ALPHA = 0.05
 GROUPS = {"low_resource": ("low-resource", ORANGE, "o"), "high_resource": ("high-resource", BLUE, "s")}
 WITH_MEAN = {**GROUPS, "mean": ("mean of all", "#000000", "D")}
-COLUMNS = 4  # panels side by side
-MANY_DIRECTIONS = 30  # from here on all panels stand side by side: names are written once
+COLUMNS = 4  # panels per row
+MANY_DIRECTIONS = 30  # from this number on all panels are in one row, so that names appear once
 
 
 def draw_comparison(comparison: Json, folder: str | Path, format: Format = "svg") -> list[Path]:
-    """Write differences, languages and tradeoff, each if there is something to show; returns the files."""
+    """Write the figures differences, languages and tradeoff, if there are data for them; returns the files."""
     from_text = [key for key, metric in comparison["metrics"].items() if metric["from_text"]]
     metrics = from_text or list(comparison["metrics"])
     compared = [row for row in comparison["rows"] if row["difference"]]
@@ -55,7 +55,7 @@ def draw_comparison(comparison: Json, folder: str | Path, format: Format = "svg"
 
 
 def _draw_differences(comparison: Json, metrics: Sequence[str], rows: Sequence[Json], path: Path) -> None:
-    """One line a strategy, one panel a metric: low-resource, high-resource and all, with their intervals."""
+    """One line per strategy, one panel per metric: low-resource, high-resource and overall mean with intervals."""
     with picture(path, 1.6 + 3.4 * len(metrics), 1.3 + 0.55 * len(rows)) as figure:
         axes = figure.subplots(1, len(metrics), sharey=True, squeeze=False)[0]
         for axis, metric in zip(axes, metrics, strict=True):
@@ -76,7 +76,7 @@ def _draw_differences(comparison: Json, metrics: Sequence[str], rows: Sequence[J
 
 
 def _draw_languages(comparison: Json, metric: str, rows: Sequence[Json], path: Path) -> None:
-    """One panel a strategy: the difference of each direction, largest corpus first, with its interval."""
+    """One panel per strategy: difference and interval of each direction, largest corpus first."""
     directions = comparison["directions"]
     names = list(directions)
     lines = 1 if len(names) > MANY_DIRECTIONS else math.ceil(len(rows) / COLUMNS)
@@ -98,7 +98,7 @@ def _draw_languages(comparison: Json, metric: str, rows: Sequence[Json], path: P
             _difference_axis(axis, comparison, metric)
         for axis in axes.flat[len(rows) :]:
             axis.set_visible(False)
-        for axis in axes.flat[: max(len(rows) - columns, 0)]:  # one stands below
+        for axis in axes.flat[: max(len(rows) - columns, 0)]:  # another panel is below
             axis.set_xlabel("")
         for axis in axes.flat[max(len(rows) - columns, 0) :]:
             axis.tick_params(labelbottom=True)
@@ -113,7 +113,7 @@ def _draw_languages(comparison: Json, metric: str, rows: Sequence[Json], path: P
 
 
 def _draw_tradeoff(comparison: Json, metrics: Sequence[str], path: Path) -> None:
-    """Low-resource against high-resource mean, a point a strategy; static temperatures joined in their order."""
+    """Low-resource against high-resource mean, one point per strategy; static temperatures joined in order of tau."""
     rows = comparison["rows"]
     static = sorted((row for row in rows if row["tau"] is not None), key=lambda row: float(row["tau"]))
     colour = {row["name"]: BLUE if row["tau"] is not None else RED for row in rows}

@@ -1,4 +1,4 @@
-"""All pictures that `evenglot report --figures` draws."""
+"""All figures of `evenglot report --figures`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def draw_figures(
     runs: Sequence[tuple[str, Run]], comparison: Mapping[str, Any] | None, folder: str | Path, format: Format = "svg"
 ) -> list[Path]:
-    """Pictures of each run, in a folder of its own if there are several, and of their comparison; returns the files."""
+    """Figures of each run, in separate folders if there are several, and of their comparison; returns the files."""
     written = []
     for subfolder, (_, run) in zip(_subfolders(runs), runs, strict=True):
         written += draw_history(history(read_log(run.log_file)), Path(folder) / subfolder, format)
@@ -32,7 +32,7 @@ def draw_figures(
 
 
 def draw_history(told: History, folder: Path, format: Format = "svg") -> list[Path]:
-    """Pictures of one run; returns the files."""
+    """Figures of one run; returns the files."""
     written = draw_run(told, folder, format)
     if told.mixture and len(told.names) > 2:
         written.append(folder / f"simplex.{format}")
@@ -41,7 +41,7 @@ def draw_history(told: History, folder: Path, format: Format = "svg") -> list[Pa
 
 
 def _subfolders(runs: Sequence[tuple[str, Run]]) -> list[str]:
-    """Names that are safe as names of folders; seeds of one strategy, which share a name, are told apart."""
+    """Distinct names that are safe as folder names; seeds of one strategy share a name and get a suffix."""
     if len(runs) == 1:
         return [""]
     safe = [re.sub(r"[^\w.-]+", "-", name).strip(".-") or "run" for name, _ in runs]

@@ -1,4 +1,4 @@
-"""Pictures of one run, from its log: the mixture, the losses the strategy went by, and validation."""
+"""Figures of one run from its event log: mixture, losses used by the strategy, and validation."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ from evenglot.runs.history import History, Series
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-NAMED = 12  # up to so many directions have a colour and a name each
-NAMED_ENDS = 3  # of more: so many of the largest, and of the smallest; the others are grey
-MARKED = 30  # up to so many points of a line are marked
+NAMED = 12  # up to this number, every direction has a colour and a label
+NAMED_ENDS = 3  # beyond that, this many of the largest and of the smallest; the others are grey
+MARKED = 30  # up to this number, the points of a line have markers
 MARKED_INTERVALS = 60
-MOST_POINTS = 400  # of a line: more would not be seen, but make a file of megabytes
-LEAST_SHARE = 1 / 100  # of the smallest share of the data: the lower edge of a mixture's picture, if it goes so far
+MOST_POINTS = 400  # per line, to limit the file size
+LEAST_SHARE = 1 / 100  # of the smallest data share: lower limit of the axis of a mixture
 
 
 @dataclass(frozen=True)
 class Panel:
-    """One set of axes: a line for each direction, and a dashed level where it has one."""
+    """One plot: a line per direction, and an optional dashed reference level."""
 
     kind: str
     title: str
@@ -44,7 +44,7 @@ class Panel:
 
 
 def draw_run(history: History, folder: str | Path, format: Format = "svg") -> list[Path]:
-    """Write mixture, losses and validation, each if the log has something to show; returns the files."""
+    """Write the figures mixture, losses and validation, if the log has data for them; returns the files."""
     panels = {"mixture": [_mixture(history)], "losses": [_losses(history)], "validation": _validation(history)}
     written = []
     for name, several in panels.items():
@@ -56,7 +56,7 @@ def draw_run(history: History, folder: str | Path, format: Format = "svg") -> li
 
 
 def named_directions(names: Sequence[str]) -> list[str]:
-    """Those whose lines are coloured and named: all, or the ends of many (largest first)."""
+    """Directions with coloured and labelled lines: all, or of many the largest and smallest (largest first)."""
     return list(names) if len(names) <= NAMED else [*names[:NAMED_ENDS], *names[-NAMED_ENDS:]]
 
 
@@ -116,7 +116,7 @@ def _draw(history: History, panels: Sequence[Panel], path: Path) -> None:
 def _lines(
     axis: Axes, panel: Panel, names: Sequence[str], colour: Mapping[str, str], end: int
 ) -> dict[str, tuple[float, float]]:
-    """Draw the lines of a panel; returns where those with a name end."""
+    """Draw the lines of a panel; returns the end points of the labelled ones."""
     is_mixture = panel.kind == "q"
     lowest = _lowest_share(panel) if is_mixture else -math.inf
     if is_mixture:
@@ -124,16 +124,16 @@ def _lines(
     chosen = _evenly(len(panel.series.steps), MOST_POINTS)
     steps = [panel.series.steps[i] for i in chosen]
     ends: dict[str, tuple[float, float]] = {}
-    for name in sorted(names, key=lambda name: name in colour):  # those with a colour above the grey ones
+    for name in sorted(names, key=lambda name: name in colour):  # coloured lines on top of grey ones
         known = panel.series.values[name]
-        values = [max(_number(known[i]), lowest) for i in chosen]  # NaN stays: a gap
+        values = [max(_number(known[i]), lowest) for i in chosen]  # NaN remains a gap
         if all(math.isnan(value) for value in values):
             continue
         has_colour = name in colour
         style: dict[str, Any] = (
             {"color": colour[name], "linewidth": 1.7} if has_colour else {"color": GREY, "linewidth": 0.5, "alpha": 0.6}
         )
-        if is_mixture:  # a mixture holds until the next one
+        if is_mixture:  # a mixture is in effect until the next one
             axis.plot([*steps, end], [*values, values[-1]], drawstyle="steps-post", gid=f"q.{name}", **style)
         else:
             marker = "o" if has_colour and len(steps) <= MARKED else ""
@@ -151,7 +151,7 @@ def _lines(
 
 
 def _lowest_share(panel: Panel) -> float:
-    """The lower edge of a mixture's picture. Smaller shares, 0 too, are drawn at the edge: a log scale has no 0."""
+    """Lower limit of the axis of a mixture; smaller shares, including 0, are drawn at the limit (log scale)."""
     shares = [share for share in panel.levels.values() if share > 0]
     least = min(shares, default=LEAST_SHARE)
     seen = [value for values in panel.series.values.values() for value in map(_number, values) if value > 0]
@@ -159,7 +159,7 @@ def _lowest_share(panel: Panel) -> float:
 
 
 def _evenly(count: int, most: int) -> list[int]:
-    """At most so many of `count` positions, evenly spaced, the first and the last among them."""
+    """At most `most` of `count` positions, evenly spaced, including the first and the last."""
     if count <= most:
         return list(range(count))
     return [round(i * (count - 1) / (most - 1)) for i in range(most)]
@@ -170,7 +170,7 @@ def _number(value: float | None) -> float:
 
 
 def _end(history: History) -> int:
-    """The last update that anything is known of."""
+    """The last update with any data."""
     series = (history.mixture, history.running_losses, history.train_losses, history.valid_losses, history.chrf)
     steps: Iterable[int] = (step for each in series for step in each.steps)
     return max([1, *steps, history.done.step if history.done else 0])

@@ -1,4 +1,4 @@
-"""The simplex of three languages: chi-square balls around the data, and the mixtures of temperature sampling."""
+"""The simplex of three languages, with chi-square balls around the data and temperature-sampling mixtures."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from evenglot.runs.history import History
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-SHADES = ("#00331a", "#006d2c", "#238b45", "#41ab5d", "#74c476", "#a1d99b")  # of balls, from the smallest
+SHADES = ("#00331a", "#006d2c", "#238b45", "#41ab5d", "#74c476", "#a1d99b")  # of balls, smallest first
 DATA, UNIFORM = "data (tau = 1)", "uniform"
 CORNERS = np.array([[0.0, 0.0], [1.0, 0.0], [0.5, math.sqrt(3) / 2]])
 
@@ -31,14 +31,14 @@ def draw_simplex(
     excess: Mapping[str, float] | None = None,
     course: Sequence[Mapping[str, float]] = (),
 ) -> None:
-    """Every point of the triangle is a mixture; a corner is one language alone.
+    """Draw the simplex: every point of the triangle is a mixture; a corner is one language alone.
 
-    With `excess` losses (loss minus baseline), an arrow for each ball shows the best response to them; with a `course`,
-    the mixtures of a run, a line joins what they are on these three languages.
+    With `excess` losses (loss minus baseline), arrows show the best response in each ball. With a `course` (mixtures
+    of a run), a line joins them, normalised to these three languages.
     """
     names = list(sizes)
     if len(names) != 3 or min(sizes.values()) <= 0:
-        raise ValueError(f"simplex: three languages that have data make a triangle, got {dict(sizes)}")
+        raise ValueError(f"simplex: expected three languages with data, got {dict(sizes)}")
     p = temperature(list(sizes.values()), 1)
     with picture(path, 7.2, 5.2) as figure:
         axis = figure.subplots()
@@ -66,7 +66,7 @@ def draw_simplex(
 
 
 def draw_course(history: History, path: str | Path) -> None:
-    """The mixtures of a run on the triangle of the largest, the middle and the smallest corpus."""
+    """The mixtures of a run on the simplex of the largest, the median and the smallest corpus."""
     names = history.names
     three = (names[0], names[len(names) // 2], names[-1])
     mixture = history.mixture
@@ -75,7 +75,7 @@ def draw_course(history: History, path: str | Path) -> None:
 
 
 def _draw_balls(axis: Axes, p: Vector, rhos: Sequence[float]) -> list[Vector]:
-    """The triangle, and in it the outline of each ball; returns points on these lines."""
+    """Draw the triangle and the outline of each ball in it; returns points on these lines."""
     triangle = axis.fill(*CORNERS.T, facecolor="#fafafa", edgecolor="#555555", linewidth=1.0, zorder=0)[0]
     lines = [np.linspace(CORNERS, np.roll(CORNERS, 1, axis=0), 100).reshape(-1, 2)]
     for i, rho in enumerate(sorted(rhos)):
@@ -84,13 +84,13 @@ def _draw_balls(axis: Axes, p: Vector, rhos: Sequence[float]) -> list[Vector]:
         outline = on_triangle(ball_outline(p, rho))
         shade = SHADES[min(i, len(SHADES) - 1)]
         (line,) = axis.plot(*outline.T, color=shade, linewidth=1.3, label=label, gid=f"rho.{rho:g}", zorder=1)
-        line.set_clip_path(triangle)  # outside there are no mixtures
+        line.set_clip_path(triangle)  # points outside are not mixtures
         lines.append(outline[::3])
     return lines
 
 
 def _draw_best_responses(axis: Axes, p: Vector, rhos: Sequence[float], excess: Vector) -> None:
-    """An arrow from the data to the answer of each ball."""
+    """An arrow from the data to the best response in each ball."""
     from matplotlib.patches import FancyArrowPatch
 
     style: dict[str, Any] = {
@@ -110,8 +110,8 @@ def _draw_best_responses(axis: Axes, p: Vector, rhos: Sequence[float], excess: V
 
 
 def _draw_course(axis: Axes, mixtures: Vector) -> None:
-    """From mixture to mixture; the last one is the largest."""
-    shown = mixtures[mixtures.sum(axis=1) > 0]  # others have nothing to show of these three
+    """Draw the path of mixtures; the last one has the largest marker."""
+    shown = mixtures[mixtures.sum(axis=1) > 0]  # others have no share of these three
     points = on_triangle(shown / shown.sum(axis=1, keepdims=True))
     style: dict[str, Any] = {"color": ORANGE, "marker": "o", "zorder": 3}
     axis.plot(*points.T, linewidth=0.9, markersize=2.5, label="this run", gid="course", **style)
@@ -119,7 +119,7 @@ def _draw_course(axis: Axes, mixtures: Vector) -> None:
 
 
 def _draw_temperatures(axis: Axes, p: Vector, taus: Sequence[float]) -> tuple[Vector, dict[str, tuple[float, float]]]:
-    """The way from the data to uniform as tau grows, and points on it; returns it, and the points by name."""
+    """Draw the path from the data to uniform as tau grows; returns the path, and labelled points on it by name."""
     fine = np.geomspace(min([1.0, *taus]), 1000, 200)
     way = on_triangle(np.array([temperature(p, tau) for tau in (*fine, np.inf)]))
     axis.plot(*way.T, color=BLUE, linewidth=0.8, zorder=2)
@@ -134,7 +134,7 @@ def _draw_temperatures(axis: Axes, p: Vector, taus: Sequence[float]) -> tuple[Ve
 
 
 def ball_outline(p: Vector, rho: float, points: int = 361) -> Vector:
-    """The mixtures at chi-square divergence rho from p (three groups): an ellipse, which may leave the simplex.
+    """Mixtures at chi-square divergence rho from p (three groups): an ellipse, possibly partly outside the simplex.
 
     q = p + sqrt(2 rho p) u, where u runs through the unit vectors orthogonal to sqrt(p), so that the shares sum to 1.
     """
@@ -146,7 +146,7 @@ def ball_outline(p: Vector, rho: float, points: int = 361) -> Vector:
 
 
 def on_triangle(q: Vector) -> Vector:
-    """Barycentric coordinates to those of the picture."""
+    """Convert barycentric to figure coordinates."""
     return np.asarray(q @ CORNERS)
 
 
