@@ -1,6 +1,7 @@
 """Settings for all tests."""
 
 import os
+import signal
 
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # before torch loads, as the command line does
 
@@ -9,6 +10,14 @@ from hypothesis import settings
 from tests.tasks import conf, configure, run, translator
 
 __all__ = ["conf", "configure", "run", "translator"]
+
+# What the shell, the terminal or the cluster of the person who tests has set must not matter.
+TERMINAL = ("COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "TTY_COMPATIBLE")
+CLUSTER = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+for name in (*TERMINAL, *CLUSTER):
+    os.environ.pop(name, None)
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # in a shell's background jobs; processes would inherit it
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # The same examples every time, so that a change is judged by what it changed; no deadline, as machines may be busy.
 settings.register_profile("evenglot", max_examples=40, deadline=None, derandomize=True)

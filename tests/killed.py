@@ -1,11 +1,10 @@
-"""Processes that kill themselves at a chosen moment: the same one every time, however busy the machine is.
+"""Processes that end themselves at a chosen moment: the same one every time, however busy the machine is.
 
 Whoever watches from outside may look too late.
 """
 
 from __future__ import annotations
 
-import os
 import signal
 import sys
 from collections.abc import Callable
@@ -15,8 +14,10 @@ DELETIONS = ("os.rename", "os.remove", "os.rmdir")
 ALL = ("open", "os.mkdir", *DELETIONS)
 
 
-def kill_itself(when: Callable[[], bool], operations: tuple[str, ...] = ALL) -> None:
-    """From now on, ask before each of these file operations whether this process is to be killed instead."""
+def kill_itself(
+    when: Callable[[], bool], operations: tuple[str, ...] = ALL, number: signal.Signals = signal.SIGKILL
+) -> None:
+    """From now on, ask before each of these file operations whether to send this process the signal, once."""
     asking = False
 
     def look(event: str, _: object) -> None:
@@ -24,13 +25,14 @@ def kill_itself(when: Callable[[], bool], operations: tuple[str, ...] = ALL) -> 
         if event in operations and not asking:
             asking = True  # the question itself may open files
             if when():
-                os.kill(os.getpid(), signal.SIGKILL)
-            asking = False
+                signal.raise_signal(number)
+            else:
+                asking = False
 
     sys.addaudithook(look)
 
 
-def kill_itself_after(count: int, operations: tuple[str, ...]) -> None:
+def kill_itself_after(count: int, operations: tuple[str, ...], number: signal.Signals = signal.SIGKILL) -> None:
     """Let so many of these operations happen."""
     left = iter(range(count))
-    kill_itself(lambda: next(left, None) is None, operations)
+    kill_itself(lambda: next(left, None) is None, operations, number)

@@ -59,16 +59,21 @@ def test_starting_needs_none_of_the_heavy_libraries():
     assert done.stdout.strip() == "[]"
 
 
+INTERRUPTED = """
+import signal
+from evenglot.cli import main
+from tests.killed import RENAMES, kill_itself_after
+kill_itself_after(1, RENAMES, signal.SIGINT)  # while it prepares the store
+main()
+"""
+
+
 def test_an_interrupt_ends_at_once_and_leaves_nothing_that_looks_finished(tmp_path):
-    command = [sys.executable, "-m", "evenglot", "demo", "--out", str(tmp_path / "out")]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    while "1 of 5" not in process.stdout.readline():  # then it prepares the store
-        pass
-    process.send_signal(signal.SIGINT)
-    _, errors = process.communicate()
-    assert process.returncode == -signal.SIGINT  # 130 to a shell
-    assert errors == ""
+    command = [sys.executable, "-c", INTERRUPTED, "demo", "--out", str(tmp_path / "out")]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=Path(__file__).parents[1])
+    assert done.returncode == -signal.SIGINT  # 130 to a shell
+    assert done.stderr == ""
+    assert list((tmp_path / "out" / "store").iterdir())
     assert not (tmp_path / "out" / "store" / "manifest.json").exists()
 
 
