@@ -4,6 +4,7 @@ import os
 import signal
 
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # before torch loads, as the command line does
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # the same sums on every machine; tests run beside each other anyway
 
 from hypothesis import settings
 

@@ -222,7 +222,7 @@ def test_markdown_has_the_verdict_and_the_signatures():
 def test_files_are_written_complete(tmp_path):
     content = comparison_of(result("erm"), result("chi", MIXED))
     write_comparison(content, tmp_path / "new" / "folder")
-    written = {file.name: file.read_text() for file in (tmp_path / "new" / "folder").iterdir()}
+    written = {file.name: file.read_text("utf-8") for file in (tmp_path / "new" / "folder").iterdir()}
     assert set(written) == {"comparison.json", "comparison.md", "comparison.tex"}
     assert json.loads(written["comparison.json"]) == json.loads(to_json(content))
 

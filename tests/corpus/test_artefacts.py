@@ -79,4 +79,4 @@ def test_json_is_replaced_whole(tmp_path):
     write_json(path, {"a": "é"})
     with pytest.raises(TypeError):
         write_json(path, {"a": object()})
-    assert json.loads(path.read_text()) == {"a": "é"}
+    assert json.loads(path.read_text("utf-8")) == {"a": "é"}

@@ -268,7 +268,8 @@ def rewrite_state(folder, **changes):
     """Change the state and its checksum too, as somebody who means harm would."""
     from evenglot.runs.checkpoint import _digest_of
 
-    about = {key: value for key, value in json.loads((folder / "state.json").read_text()).items() if key != "checksum"}
+    about = json.loads((folder / "state.json").read_text("utf-8"))
+    del about["checksum"]
     about |= changes
     (folder / "state.json").write_text(json.dumps({**about, "checksum": _digest_of(about)}))
 
