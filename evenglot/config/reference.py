@@ -170,7 +170,7 @@ def _section(model: type[Section], keys: Schema) -> Iterator[str]:
     rows: list[str] = []
     for group in key_groups(model):
         texts = {key: keys[key]["description"] for key in group.fields}
-        longer = [f"`{key}`: {text}" for key, text in texts.items() if "\n" in text]
+        longer = [f"`{key}`:\n{text}" for key, text in texts.items() if "\n" in text]
         if rows and (group.text or longer):
             yield table(rows, change=change)
             rows = []

@@ -173,16 +173,16 @@ def _identity(files: Files) -> list[Any]:
 def _vocabulary(config: Config, root: Path, scans: dict[str, tuple[Path, Scan]], bars: Bars) -> Path:
     """Source and target vocabularies, as an artefact that also says how they serve each language."""
     directions = config.data.directions
-    texts, learnt_from = [], {}
+    texts, learned_from = [], {}
     for direction in directions:
         files = training_files(config, direction)
         kept = scans[direction.name][1].kept(rules_of(config))
         if not kept.any():
             raise CorpusError(f"{files[0].path}: cleaning leaves no training pair; see `evenglot check`")
-        learnt_from[direction.name] = [_identity(files), _digest(kept)]
+        learned_from[direction.name] = [_identity(files), _digest(kept)]
         for position, language in enumerate((direction.src, direction.tgt)):
             texts.append(Text(language, SIDES[position], kept, _Sentences(config, direction, position)))
-    key = key_of(config.vocabulary.model_dump(), learnt_from)
+    key = key_of(config.vocabulary.model_dump(), learned_from)
 
     def build(folder: Path) -> dict[str, Any]:
         with bars.task("learning vocabularies", None):

@@ -20,7 +20,7 @@ from evenglot.directions import SIDES, Side
 from evenglot.seeding import generator
 from evenglot.symbols import EOS, PAD, UNK
 
-TRAINING_THREADS = 4  # fixed, because the learnt vocabulary depends on it
+TRAINING_THREADS = 4  # fixed, because the learned vocabulary depends on it
 COVERAGE_SAMPLE = 2000  # sentences of a corpus used to measure coverage
 ENGLISH = frozenset({"en", "eng"})
 MAX_OVERSAMPLING = 1.5  # maximum length of the sample relative to the corpus (as in the paper's scripts)
