@@ -6,6 +6,7 @@ import signal
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # before torch loads, as the command line does
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # the same sums on every machine; tests run beside each other anyway
 
+import pytest
 from hypothesis import settings
 
 from tests.tasks import conf, configure, run, translator
@@ -25,3 +26,12 @@ settings.register_profile("evenglot", max_examples=40, deadline=None, derandomiz
 # New examples every time, to find what nobody thought of: pytest --hypothesis-profile=thorough
 settings.register_profile("thorough", max_examples=500, deadline=None)
 settings.load_profile("evenglot")
+
+
+@pytest.fixture
+def bfloat16():
+    """Skip where the CPU has no bfloat16 instructions, or they kill the process."""
+    from evenglot.training.parallel import has_bfloat16
+
+    if not has_bfloat16():
+        pytest.skip("no bfloat16 instructions")

@@ -129,7 +129,7 @@ The learning rate rises linearly for `warmup` updates. Then it depends on the sc
     device: Literal["auto", "cpu", "cuda"] = key("auto", "auto, cpu or cuda.", resume="free", grid="free", group="")
     precision: Literal["auto", "float32", "bfloat16", "float16"] = key(
         "auto",
-        "float32, bfloat16 or float16; auto: bfloat16 on GPUs that support it, otherwise float32.",
+        "float32, bfloat16 or float16 (not on a CPU); auto: bfloat16 on GPUs that support it, otherwise float32.",
         resume="free",
     )
     threads: Count | None = key(
@@ -151,5 +151,5 @@ The learning rate rises linearly for `warmup` updates. Then it depends on the sc
             )
         if self.average is not None and self.average > self.keep_last:
             yield ("train", "average"), f"only the last {self.keep_last} checkpoints are kept; raise keep_last"
-        if self.precision != "auto" and self.precision != "float32" and self.device == "cpu":
-            yield ("train", "precision"), "training on a CPU uses float32; set it to auto or float32"
+        if self.precision == "float16" and self.device == "cpu":
+            yield ("train", "precision"), "float16 is not supported on a CPU; set it to auto, float32 or bfloat16"

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
+from functools import cache
 from typing import Literal
 
 import torch
@@ -13,8 +16,10 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from evenglot.config import TrainSettings
+from evenglot.processor import features
 
 CPU = torch.device("cpu")
+Precision = Literal["float32", "bfloat16", "float16"]
 PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
 
@@ -25,7 +30,7 @@ class Processes:
     rank: int = 0
     world: int = 1
     device: torch.device = CPU
-    precision: Literal["float32", "bfloat16", "float16"] = "float32"
+    precision: Precision = "float32"
     threads: int = 1
 
     @property
@@ -111,9 +116,27 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _precision(settings: TrainSettings, on_gpu: bool) -> Literal["float32", "bfloat16", "float16"]:
-    if settings.precision != "auto":
-        if not on_gpu and settings.precision != "float32":
-            raise ValueError("train.precision: only float32 is supported on a CPU; use 'auto' or 'float32'")
-        return settings.precision
-    return "bfloat16" if on_gpu and torch.cuda.is_bf16_supported(including_emulation=False) else "float32"
+def _precision(settings: TrainSettings, on_gpu: bool) -> Precision:
+    if on_gpu:
+        best: Precision = "bfloat16" if torch.cuda.is_bf16_supported(including_emulation=False) else "float32"
+        return best if settings.precision == "auto" else settings.precision
+    if settings.precision == "float16":
+        raise ValueError("train.precision: float16 is not supported on a CPU; use 'auto', 'float32' or 'bfloat16'")
+    if settings.precision != "bfloat16":
+        return "float32"
+    works = torch.tensor([int(has_bfloat16())])
+    if dist.is_initialized():
+        dist.all_reduce(works, dist.ReduceOp.MIN)
+    return "bfloat16" if works else "float32"
+
+
+@cache
+def has_bfloat16() -> bool:
+    """Whether the CPU has bfloat16 instructions that work.
+
+    Tried in a child process: in some virtual machines that report them, they kill the process.
+    """
+    if features().isdisjoint({"avx512_bf16", "amx_bf16"}):
+        return False
+    product = "import torch; x = torch.ones(64, 64, dtype=torch.bfloat16); assert (x @ x).eq(64).all()"
+    return subprocess.run([sys.executable, "-c", product], capture_output=True, check=False).returncode == 0

@@ -32,6 +32,10 @@ def train(config: Config, folder: Path, *, resume: bool = False) -> str:
     with processes(config.train) as mine, _only_one(run, mine):
         if mine.is_first:
             store.verify()
+            if config.train.precision not in ("auto", mine.precision):
+                Bars().note(
+                    f"train.precision: {config.train.precision} does not work on this CPU; using {mine.precision}"
+                )
         balance = config.balance
         if mine.is_first and (elsewhere := other_paths(config, store)):
             Bars().note(
