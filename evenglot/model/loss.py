@@ -9,11 +9,13 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from evenglot.model.products import BLOCK, add_to_sum, product_precision, rows_times
 from evenglot.model.transformer import Transformer, is_real, unpadded
 
-# Maximum number of logits in memory, 32 MB in float32. Smaller chunks are slower with a large vocabulary and model,
-# larger ones need more memory (benchmarks/results/loss_memory.md).
+# Maximum number of logits in memory. On a GPU, 32 MB in float32: smaller chunks are slower with a large vocabulary and
+# model, larger ones need more memory (benchmarks/results/loss_memory.md). On a CPU, 2 MB, the size of a core's cache.
 CHUNK_LOGITS = 8_000_000
+CHUNK_LOGITS_CPU = 500_000
 
 
 class PaddedBatch(Protocol):
@@ -49,7 +51,19 @@ def batch_loss(model: Transformer, batch: PaddedBatch, weights: Tensor, smoothin
 
     `batches.load.Batch.weight` is not applied here; the caller must include it in `weights`.
     """
-    hidden = model(batch.source, batch.source_lengths, batch.target, batch.target_lengths)
+    return loss_of_hidden(hidden_states(model, batch), model, batch, weights, smoothing)
+
+
+def hidden_states(model: Transformer, batch: PaddedBatch) -> Tensor:
+    """Run the model on a batch up to the output layer: the hidden states of all target tokens (n, dim)."""
+    hidden: Tensor = model(batch.source, batch.source_lengths, batch.target, batch.target_lengths)
+    return hidden
+
+
+def loss_of_hidden(
+    hidden: Tensor, model: Transformer, batch: PaddedBatch, weights: Tensor, smoothing: float
+) -> BatchLoss:
+    """As `batch_loss`, from the hidden states of the batch."""
     real = is_real(batch.target_lengths, batch.target.size(1)).to(hidden.device)
     objective, losses = smoothed_cross_entropy(
         hidden,
@@ -82,11 +96,18 @@ def smoothed_cross_entropy(
     """
     if not 0 <= smoothing < 1:
         raise ValueError(f"smoothing: expected 0 <= smoothing < 1, got {smoothing}")
-    chunk = chunk or max(1, CHUNK_LOGITS // len(embedding))
+    chunk = chunk or chunk_size(len(embedding), hidden.device)
     objective, losses = _SmoothedCrossEntropy.apply(  # type: ignore[no-untyped-call]
         hidden, embedding, target, weights, smoothing, chunk, torch.is_grad_enabled()
     )
     return objective, losses
+
+
+def chunk_size(pieces: int, device: torch.device) -> int:
+    """Tokens whose logits over a vocabulary are computed at a time; on a CPU in whole blocks (see `products`)."""
+    if device.type == "cpu":
+        return max(BLOCK, CHUNK_LOGITS_CPU // pieces // BLOCK * BLOCK)
+    return max(1, CHUNK_LOGITS // pieces)
 
 
 class _SmoothedCrossEntropy(torch.autograd.Function):
@@ -114,7 +135,7 @@ class _SmoothedCrossEntropy(torch.autograd.Function):
         if grad_enabled and any(ctx.needs_input_grad[:2]):
             gradients = torch.zeros_like(hidden, dtype=exact), torch.zeros_like(embedding, dtype=exact)
             ctx.save_for_backward(*gradients, largest)
-        precision = _product_precision(hidden, embedding)
+        precision = product_precision(hidden)
         with torch.autocast(hidden.device.type, enabled=False):
             losses = _losses(
                 hidden.to(precision), embedding.to(precision), target, smoothing, chunk, weights / largest, gradients
@@ -130,14 +151,6 @@ class _SmoothedCrossEntropy(torch.autograd.Function):
         return hidden * factor, embedding * factor, None, None, None, None, None
 
 
-def _product_precision(hidden: Tensor, embedding: Tensor) -> torch.dtype:
-    """The precision of the product of hidden states and embedding."""
-    device = hidden.device.type
-    if torch.is_autocast_enabled(device):
-        return torch.get_autocast_dtype(device)
-    return torch.promote_types(hidden.dtype, embedding.dtype)
-
-
 def _losses(
     hidden: Tensor,
     embedding: Tensor,
@@ -147,43 +160,43 @@ def _losses(
     weights: Tensor,
     gradients: tuple[Tensor, Tensor] | None,
 ) -> Tensor:
-    """Loss of each token; adds the gradients of the weighted sum to `gradients` unless it is None."""
+    """Loss of each token; adds the gradients of the weighted sum to `gradients` unless it is None.
+
+    d loss_i / d logits = p - (1 - smoothing) [target_i] - smoothing / V. The last term is the same for all subwords and
+    tokens, so its products with the embedding and the hidden states are taken once, outside the loop over chunks.
+    """
     losses = torch.empty_like(weights)
+    buffers = _Buffers(min(chunk, len(target)), embedding, weights.dtype)
+    mean_embedding = embedding.mean(0, dtype=weights.dtype)
     for first in range(0, len(target), chunk):
         here = slice(first, first + chunk)
-        rows = None if gradients is None else (gradients[0][here], gradients[1])
-        losses[here] = _chunk_losses(hidden[here], embedding, target[here, None], smoothing, weights[here, None], rows)
-    return losses
-
-
-def _chunk_losses(
-    hidden: Tensor,
-    embedding: Tensor,
-    gold: Tensor,
-    smoothing: float,
-    weights: Tensor,
-    gradients: tuple[Tensor, Tensor] | None,
-) -> Tensor:
-    """As `_losses`, for the tokens of one chunk; gold and weights are column vectors."""
-    log_p = torch.log_softmax(hidden @ embedding.T, 1, dtype=weights.dtype)
-    losses = (smoothing - 1) * log_p.gather(1, gold).squeeze(1) - smoothing * log_p.mean(1)
+        log_z, gold, p = _softmax(hidden[here], embedding, target[here, None], buffers)
+        mean_logit = hidden[here].to(weights.dtype) @ mean_embedding
+        losses[here] = log_z - (1 - smoothing) * gold - smoothing * mean_logit
+        if gradients is not None:
+            of_hidden, of_embedding = gradients
+            less_gold = p.scatter_add_(1, target[here, None], p.new_full((len(p), 1), smoothing - 1)).to(hidden.dtype)
+            of_hidden[here] = rows_times(less_gold, embedding)
+            weighted = (weights[here, None] * hidden[here]).to(hidden.dtype)
+            add_to_sum(of_embedding, less_gold, weighted)
     if gradients is not None:
         of_hidden, of_embedding = gradients
-        of_logits = _unweighted_gradient(log_p, gold, smoothing).to(hidden.dtype)
-        of_hidden += weights * (of_logits @ embedding)
-        _add_product(of_embedding, of_logits.T, (weights * hidden).to(hidden.dtype))
+        of_hidden.sub_(smoothing * mean_embedding).mul_(weights[:, None])
+        of_embedding.sub_(smoothing / len(embedding) * (weights @ hidden.to(weights.dtype)))
     return losses
 
 
-def _unweighted_gradient(log_p: Tensor, gold: Tensor, smoothing: float) -> Tensor:
-    """d loss / d logits = p - smoothing / V - (1 - smoothing) [gold], computed in place of log_p to save memory."""
-    grad = log_p.exp_().sub_(smoothing / log_p.size(1))
-    return grad.scatter_add_(1, gold, torch.full_like(gold, smoothing - 1, dtype=grad.dtype))
+class _Buffers:
+    """Memory for logits and probabilities, used again for every chunk: to get it anew from the system takes longer."""
+
+    def __init__(self, rows: int, embedding: Tensor, exact: torch.dtype) -> None:
+        self.logits = embedding.new_empty(rows, len(embedding))
+        self.p = embedding.new_empty(self.logits.shape, dtype=exact)
 
 
-def _add_product(sums: Tensor, left: Tensor, right: Tensor) -> None:
-    """sums += left @ right, without a temporary for the product if the precisions are equal."""
-    if sums.dtype == left.dtype:
-        sums.addmm_(left, right)
-    else:
-        sums += left @ right
+def _softmax(hidden: Tensor, embedding: Tensor, gold: Tensor, buffers: _Buffers) -> tuple[Tensor, Tensor, Tensor]:
+    """log sum exp of the logits (n,), the logits of the gold subwords (n,), and the softmax (n, V), in a buffer."""
+    logits = rows_times(hidden, embedding.T, out=buffers.logits[: len(hidden)])
+    p = torch.softmax(logits, 1, dtype=buffers.p.dtype, out=buffers.p[: len(hidden)])
+    largest = logits.amax(1).to(p.dtype)
+    return largest - p.amax(1).log(), logits.gather(1, gold).squeeze(1).to(p.dtype), p

@@ -12,6 +12,8 @@ import torch
 import torch.nn.functional as F  # noqa: N812 (the usual name)
 from torch import Tensor, nn
 
+from evenglot.model.dropout import Dropout, dropout
+from evenglot.model.products import Linear
 from evenglot.model.sizes import SIZES
 from evenglot.symbols import EOS, PAD
 
@@ -162,7 +164,7 @@ class Encoder(nn.Module):
     def __init__(self, shape: Shape) -> None:
         super().__init__()
         self.embedding_norm = nn.LayerNorm(shape.dim)
-        self.dropout = nn.Dropout(shape.dropout)
+        self.dropout = Dropout(shape.dropout)
         self.layers = nn.ModuleList(EncoderLayer(shape) for _ in range(shape.encoder_layers))
         self.final_norm = nn.LayerNorm(shape.dim)
 
@@ -181,7 +183,7 @@ class Decoder(nn.Module):
     def __init__(self, shape: Shape) -> None:
         super().__init__()
         self.embedding_norm = nn.LayerNorm(shape.dim)
-        self.dropout = nn.Dropout(shape.dropout)
+        self.dropout = Dropout(shape.dropout)
         self.layers = nn.ModuleList(DecoderLayer(shape) for _ in range(shape.decoder_layers))
         self.final_norm = nn.LayerNorm(shape.dim)
 
@@ -219,7 +221,7 @@ class EncoderLayer(nn.Module):
         self.self_attention = SelfAttention(shape)
         self.feed_forward_norm = nn.LayerNorm(shape.dim)
         self.feed_forward = FeedForward(shape)
-        self.dropout = nn.Dropout(shape.dropout)
+        self.dropout = Dropout(shape.dropout)
 
     def forward(self, x: Tensor, mask: Tensor | None) -> Tensor:
         """x (B, S, dim)."""
@@ -239,7 +241,7 @@ class DecoderLayer(nn.Module):
         self.cross_attention = CrossAttention(shape)
         self.feed_forward_norm = nn.LayerNorm(shape.dim)
         self.feed_forward = FeedForward(shape)
-        self.dropout = nn.Dropout(shape.dropout)
+        self.dropout = Dropout(shape.dropout)
 
     def forward(self, x: Tensor, source: KeyValue, mask: Tensor | None) -> Tensor:
         """x (B, T, dim). Padding needs no mask: it is on the right, where the causal mask hides it."""
@@ -269,7 +271,7 @@ class SelfAttention(nn.Module):
     def forward(self, x: Tensor, mask: Tensor | None = None, causal: bool = False) -> Tensor:
         """x (B, length, dim); mask: True for positions to attend to; causal: attend to no later positions."""
         query, key, value = _heads(self.qkv(x), 3, self.heads)
-        attended = F.scaled_dot_product_attention(query, key, value, mask, self.dropout * self.training, causal)
+        attended = attention(query, key, value, mask, self.dropout * self.training, causal)
         mixed: Tensor = self.output(_joined(attended))
         return mixed
 
@@ -277,7 +279,7 @@ class SelfAttention(nn.Module):
         """x (B, 1, dim) attends to all previous positions and to itself."""
         query, *new = _heads(self.qkv(x), 3, self.heads)
         key, value = (torch.cat([old, added], 2) for old, added in zip(past, new, strict=True))
-        attended = F.scaled_dot_product_attention(query, key, value, dropout_p=self.dropout * self.training)
+        attended = attention(query, key, value, None, self.dropout * self.training)
         return self.output(_joined(attended)), (key, value)
 
 
@@ -299,7 +301,7 @@ class CrossAttention(nn.Module):
     def forward(self, x: Tensor, source: KeyValue, mask: Tensor | None) -> Tensor:
         """x (B, T, dim); source as returned by `remember`; mask as in `Memory`."""
         (query,) = _heads(self.query(x), 1, self.heads)
-        attended = F.scaled_dot_product_attention(query, *source, mask, self.dropout * self.training)
+        attended = attention(query, *source, mask, self.dropout * self.training)
         mixed: Tensor = self.output(_joined(attended))
         return mixed
 
@@ -311,12 +313,32 @@ class FeedForward(nn.Module):
         super().__init__()
         self.expand = _linear(shape.dim, shape.ffn)
         self.contract = _linear(shape.ffn, shape.dim)
-        self.dropout = nn.Dropout(shape.activation_dropout)
+        self.dropout = Dropout(shape.activation_dropout)
 
     def forward(self, x: Tensor) -> Tensor:
         """Applied to each position independently."""
         contracted: Tensor = self.contract(self.dropout(F.relu(self.expand(x))))
         return contracted
+
+
+def attention(
+    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, dropout_p: float, causal: bool = False
+) -> Tensor:
+    """(B, H, T, dim / H): each query's average of the values, weighted by the softmax of its products with the keys.
+
+    mask, causal: as for `SelfAttention`. PyTorch's own function has no fast kernel for dropout on a CPU.
+    """
+    if not (dropout_p and query.is_cpu):
+        return F.scaled_dot_product_attention(query, key, value, mask, dropout_p, causal)
+    precision = value.dtype
+    with torch.autocast("cpu", enabled=False):
+        query, key, value = query.float(), key.float(), value.float()
+        logits = (query * query.size(-1) ** -0.5) @ key.transpose(-2, -1)
+        if mask is not None:
+            logits = logits + torch.zeros(mask.shape, dtype=logits.dtype).masked_fill_(~mask, -math.inf)
+        if causal:
+            logits = logits + torch.full(logits.shape[-2:], -math.inf, dtype=logits.dtype).triu_(1)
+        return (dropout(torch.softmax(logits, -1), dropout_p) @ value).to(precision)
 
 
 def sinusoids(positions: int, dim: int) -> Tensor:
@@ -361,14 +383,14 @@ def _embedding(pieces: int, dim: int) -> nn.Embedding:
     return embedding
 
 
-def _linear(inputs: int, outputs: int) -> nn.Linear:
-    linear = nn.Linear(inputs, outputs)
+def _linear(inputs: int, outputs: int) -> Linear:
+    linear = Linear(inputs, outputs)
     nn.init.xavier_uniform_(linear.weight)
     nn.init.zeros_(linear.bias)
     return linear
 
 
-def _attention_input(dim: int, parts: int) -> nn.Linear:
+def _attention_input(dim: int, parts: int) -> Linear:
     """Projection to queries, keys or values, or several of them; each part is initialised as in fairseq."""
     linear = _linear(dim, parts * dim)
     for part in linear.weight.data.view(parts, dim, dim):
