@@ -18,7 +18,7 @@ from evenglot.config import Config
 from evenglot.corpus.store import Store
 from evenglot.corpus.vocabulary import piece_characters
 from evenglot.directions import GroupMap
-from evenglot.model.loss import BatchLoss, batch_loss, direction_sums
+from evenglot.model.loss import BatchLoss, batch_loss, direction_sums, hidden_states, loss_of_hidden
 from evenglot.model.transformer import Transformer
 from evenglot.seeding import generator
 from evenglot.training.parallel import Processes
@@ -127,14 +127,12 @@ class Step:
         self.model.train()
         self.model.zero_grad()
         if balancer.needs.example_weights:
-            weights = self._example_weights(step, batches, balancer, groups)
+            losses = self._train_weighted_examples(step, batches, balancer, groups)
         else:
             factors = self._factors(balancer, groups)
             weights = [batch.weight * factors[batch.direction] / tokens for batch in batches]
-        losses = [
-            self._forward_backward(step, position, *work)
-            for position, work in enumerate(zip(batches, weights, strict=True))
-        ]
+            work = zip(batches, weights, strict=True)
+            losses = [self._backward(self._forward(step, k, batch), batch, w) for k, (batch, w) in enumerate(work)]
         seen = self.all_processes(self._observed(batches, losses))  # last, as reading a loss synchronises with the GPU
         self.check_losses(step, seen.losses)
         return seen, self._take_step(step, seen)
@@ -178,18 +176,29 @@ class Step:
         weights = groups.spread(balancer.mixture.loss)
         return torch.tensor([weights[name] for name in self.names])
 
-    def _example_weights(
+    def _train_weighted_examples(
         self, step: int, batches: Sequence[Batch], balancer: Balancer, groups: GroupMap
     ) -> list[Tensor]:
-        """FastDRO: a factor on the token losses of each sentence, from the losses of all sentences of the update.
+        """FastDRO: as usual, but weights depend on the losses of all sentences of the update.
 
-        The factors are needed before the first backward pass, so there is an extra forward pass with the same dropout.
+        So losses come first. A single batch is then still in memory. Of several, each is run again, with the same
+        dropout, because the activations of all of them may need too much memory.
         """
-        means = []
-        for position, batch in enumerate(batches):
-            with torch.no_grad():
-                sums = self._forward(step, position, batch, torch.zeros(len(batch.direction))).sums.cpu().double()
-            means.append(sums / batch.target_lengths)
+        if len(batches) == 1:
+            hidden = self._forward(step, 0, batches[0])
+            sums = [self._loss_sums(hidden.detach(), batches[0])]
+            (weights,) = self._example_weights(step, batches, sums, balancer, groups)
+            return [self._backward(hidden, batches[0], weights)]
+        with torch.no_grad():
+            sums = [self._loss_sums(self._forward(step, k, batch), batch) for k, batch in enumerate(batches)]
+        work = zip(batches, self._example_weights(step, batches, sums, balancer, groups), strict=True)
+        return [self._backward(self._forward(step, k, batch), batch, w) for k, (batch, w) in enumerate(work)]
+
+    def _example_weights(
+        self, step: int, batches: Sequence[Batch], sums: Sequence[Tensor], balancer: Balancer, groups: GroupMap
+    ) -> list[Tensor]:
+        """A factor on the token losses of each sentence, from the losses of the sentences on all processes."""
+        means = [loss / batch.target_lengths for loss, batch in zip(sums, batches, strict=True)]
         counted = torch.cat([torch.full_like(mean, batch.weight) for mean, batch in zip(means, batches, strict=True)])
         direction = torch.cat([batch.direction for batch in batches])
         everybody = [self.processes.gather(values) for values in (torch.cat(means), direction, counted)]
@@ -202,18 +211,28 @@ class Step:
         by_batch = torch.split(own, [len(batch.direction) for batch in batches])
         return [(w / batch.target_lengths).float() for w, batch in zip(by_batch, batches, strict=True)]
 
-    def _forward_backward(self, step: int, position: int, batch: Batch, weights: Tensor) -> Tensor:
+    def _loss_sums(self, hidden: Tensor, batch: Batch) -> Tensor:
+        """The loss sum of each sentence, without gradients."""
+        with torch.no_grad():
+            return self._loss(hidden, batch, torch.zeros(len(batch.direction))).sums.cpu().double()
+
+    def _backward(self, hidden: Tensor, batch: Batch, weights: Tensor) -> Tensor:
         """Accumulate gradients. Returns the loss sum of each sentence."""
-        loss = self._forward(step, position, batch, weights)
+        loss = self._loss(hidden, batch, weights)
         self.scaler.scale(loss.objective).backward()  # type: ignore[no-untyped-call]
         return loss.sums
 
-    def _forward(self, step: int, position: int, batch: Batch, weights: Tensor) -> BatchLoss:
-        """Forward pass of micro-batch `position`; its dropout does not depend on the number of processes."""
+    def _forward(self, step: int, position: int, batch: Batch) -> Tensor:
+        """Hidden states of micro-batch `position`; its dropout does not depend on the number of processes."""
         self._seed_dropout(step, position * self.processes.world + self.processes.rank)
         with self.processes.autocast():
-            on_device = batch.to(self.processes.device)
-            return batch_loss(self.model, on_device, weights.to(self.processes.device), self.smoothing)
+            return hidden_states(self.model, batch.to(self.processes.device))
+
+    def _loss(self, hidden: Tensor, batch: Batch, weights: Tensor) -> BatchLoss:
+        """The loss of a micro-batch, with a factor on the token losses of each sentence."""
+        device = self.processes.device
+        with self.processes.autocast():
+            return loss_of_hidden(hidden, self.model, batch.to(device), weights.to(device), self.smoothing)
 
     def _observed(self, batches: Sequence[Batch], losses: Sequence[Tensor]) -> Observed:
         """Sums per direction over the batches of this process; filler batches (weight 0) do not count."""
