@@ -34,6 +34,17 @@ class Batch:
         """Move ids to a device. Lengths and directions stay on the CPU, where they are read."""
         return replace(self, source=self.source.to(device), target=self.target.to(device))
 
+    def first(self, sentences: int) -> Batch:
+        """The first sentence pairs, with the same padding."""
+        return Batch(
+            self.source[:sentences],
+            self.target[:sentences],
+            self.source_lengths[:sentences],
+            self.target_lengths[:sentences],
+            self.direction[:sentences],
+            self.weight,
+        )
+
 
 @dataclass(frozen=True, eq=False)
 class Loader:

@@ -11,6 +11,7 @@ from typing import Protocol
 import torch
 
 from evenglot.model import search
+from evenglot.model.packed import packed
 from evenglot.model.search import Hypothesis
 from evenglot.model.transformer import Transformer
 from evenglot.symbols import PAD
@@ -78,7 +79,7 @@ class TorchEngine:
     """Beam search in torch."""
 
     def __init__(self, model: Transformer, device: torch.device) -> None:
-        self.model, self.device = model.to(device).eval(), device
+        self.model, self.device = packed(model.to(device).eval()), device
 
     def translate(self, sources: list[list[int]], options: SearchOptions) -> list[list[Hypothesis]]:
         """Translate a batch of sentences."""

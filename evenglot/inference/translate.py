@@ -145,9 +145,9 @@ class Translator:
             size = max(1, BATCH_PIECES // len(sources[order[0]]))
             rows, order = order[:size], order[size:]
             results = self.engine.translate([sources[row] for row in rows], options)
+            texts = iter(self._target.decode([each.pieces for hypotheses in results for each in hypotheses]))
             for row, hypotheses in zip(rows, results, strict=True):
-                texts = self._target.decode([hypothesis.pieces for hypothesis in hypotheses])
-                found[row] = [Translation(text, h.score) for text, h in zip(texts, hypotheses, strict=True)]
+                found[row] = [Translation(next(texts), hypothesis.score) for hypothesis in hypotheses]
         for row in range(len(sources)):
             yield found.get(row, [Translation("", 0.0)])
 

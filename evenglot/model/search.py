@@ -17,6 +17,8 @@ from evenglot.model.loss import CHUNK_LOGITS
 from evenglot.model.transformer import Cache, Memory, Transformer
 from evenglot.symbols import EOS, PAD
 
+PART = 16  # subwords; see _best
+
 
 @dataclass(frozen=True)
 class Hypothesis:
@@ -44,8 +46,8 @@ def greedy(
     said: list[list[int]] = [[] for _ in limits]
     sentences = list(range(len(limits)))  # row r of pieces, memory and cache belongs to sentences[r]
     while sentences:
-        logits, cache = next_logits(model, pieces, memory, cache)
-        pieces = logits.argmax(1)
+        logits, cache = next_logits(model, pieces[:, None], memory, cache)
+        pieces = logits[:, 0].argmax(1)
         for sentence, piece in zip(sentences, pieces.tolist(), strict=True):
             said[sentence].append(piece)
         unfinished = [row for row, s in enumerate(sentences) if said[s][-1] != EOS and len(said[s]) < limits[s]]
@@ -92,6 +94,8 @@ def beam_search(
         candidates = _continue(model, live, 2 * beam)
         _collect(candidates, [finished[sentence] for sentence in live.sentences], beam)
         unfinished = [row for row, sentence in enumerate(live.sentences) if not finished[sentence].enough]
+        if not unfinished:
+            break
         live = _live_on(live, candidates, unfinished, beam)
     return [sentence.best() for sentence in finished]
 
@@ -113,16 +117,16 @@ def force(model: Transformer, source: Tensor, source_lengths: Tensor, targets: l
 
 
 def next_logits(model: Transformer, pieces: Tensor, memory: Memory, cache: Cache) -> tuple[Tensor, Cache]:
-    """Feed one subword per sentence (B,): logits (B, V) of the next one, and the extended cache."""
+    """Feed one subword per hypothesis (B, W): logits (B, W, V) of the next one, and the extended cache."""
     hidden, cache = model.step(pieces, memory, cache)
     return _logits(model, hidden), cache
 
 
 def _logits(model: Transformer, hidden: Tensor) -> Tensor:
-    """Logits (n, V) in float32 or higher precision, with padding masked."""
-    logits = hidden @ model.output_embedding.T
+    """Logits (..., V) in float32 or higher precision, with padding masked."""
+    logits = model.project(hidden)
     logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
-    logits[:, PAD] = -torch.inf
+    logits[..., PAD] = -torch.inf
     return logits
 
 
@@ -161,12 +165,12 @@ class _Finished:
 
 @dataclass(frozen=True, eq=False)
 class _Live:
-    """Live hypotheses, W for each of n sentences; memory and cache have n * W rows in the same order."""
+    """Live hypotheses, W for each of n sentences."""
 
     sentences: list[int]  # n
     said: Tensor  # (n, W, length), starting with </s>
     log_p: Tensor  # (n, W) float64; minus infinity for unused slots
-    memory: Memory
+    memory: Memory  # of n sentences
     cache: Cache
 
 
@@ -176,8 +180,8 @@ class _Candidates:
 
     said: Tensor  # (n, C, length), starting with </s>
     log_p: Tensor  # (n, C) float64
-    origin: Tensor  # (n, C): row of the cache that is continued
-    cache: Cache
+    parent: Tensor  # (n, C): the live hypothesis that is continued
+    cache: Cache  # of the parents
 
     @property
     def ended(self) -> Tensor:
@@ -194,17 +198,33 @@ def _nothing_said(model: Transformer, memory: Memory) -> _Live:
 
 def _continue(model: Transformer, live: _Live, number: int) -> _Candidates:
     """The `number` best continuations for each sentence, or all if there are fewer."""
-    sentences, width, length = live.said.shape
-    logits, cache = next_logits(model, live.said[:, :, -1].flatten(), live.memory, live.cache)
-    each = min(number, logits.size(1))  # the best `number` contain at most `number` of one hypothesis
-    pieces = logits.topk(each).indices
-    log_p = live.log_p.view(-1, 1) + _log_probability(logits, pieces)
-    log_p, chosen = log_p.view(sentences, -1).topk(min(number, width * each))
-    parent = chosen // each
-    said = live.said.gather(1, parent[:, :, None].expand(-1, -1, length))
-    said = torch.cat([said, pieces.view(sentences, -1).gather(1, chosen)[:, :, None]], 2)
-    first_row = torch.arange(sentences, device=parent.device)[:, None] * width
-    return _Candidates(said, log_p, first_row + parent, cache)
+    logits, cache = next_logits(model, live.said[:, :, -1], live.memory, live.cache)
+    log_p, parent, piece = _best(live.log_p, logits.log_softmax(2), number)
+    said = live.said.gather(1, parent[:, :, None].expand(-1, -1, live.said.size(2)))
+    return _Candidates(torch.cat([said, piece[:, :, None]], 2), log_p, parent, cache)
+
+
+def _best(before: Tensor, log_p: Tensor, number: int) -> tuple[Tensor, Tensor, Tensor]:
+    """The `number` best sums of before (n, W) and log_p (n, W, V), where padding has minus infinity.
+
+    Returns the sums, best first, and their places in W and V. Because topk is slow on whole vocabularies, it is applied
+    to the maxima of parts first: the `number` best subwords are in the `number` best parts.
+    """
+    pieces = log_p.size(2)
+    parts = -(-pieces // PART)  # part i has the subwords i, i + parts, i + 2 * parts, ...
+    complete = pieces // parts * parts
+    maxima = log_p[:, :, :complete].view(*log_p.shape[:2], -1, parts).amax(2)
+    rest = maxima[:, :, : pieces - complete]
+    torch.maximum(rest, log_p[:, :, complete:], out=rest)
+    by_part = (before[:, :, None] + maxima).flatten(1)
+    chosen = by_part.topk(min(number, by_part.size(1))).indices
+    parent = (chosen // parts)[:, :, None]
+    piece = (chosen % parts)[:, :, None] + torch.arange(0, pieces, parts, device=chosen.device)
+    piece = piece.where(piece < pieces, PAD)
+    there = log_p.flatten(1).gather(1, (parent * pieces + piece).flatten(1)).view(piece.shape)
+    sums = before.gather(1, parent[:, :, 0])[:, :, None] + there
+    best, places = sums.flatten(1).topk(min(number, log_p[0].numel()))
+    return best, parent.expand_as(piece).flatten(1).gather(1, places), piece.flatten(1).gather(1, places)
 
 
 def _collect(candidates: _Candidates, finished: list[_Finished], beam: int) -> None:
@@ -220,15 +240,17 @@ def _collect(candidates: _Candidates, finished: list[_Finished], beam: int) -> N
 
 def _live_on(live: _Live, candidates: _Candidates, unfinished: list[int], beam: int) -> _Live:
     """The first `beam` candidates without </s>, for the unfinished sentences."""
-    rows = torch.tensor(unfinished, dtype=torch.int64, device=candidates.said.device)
-    log_p = candidates.log_p.masked_fill(candidates.ended, -torch.inf)[rows]
+    log_p = candidates.log_p.masked_fill(candidates.ended, -torch.inf)
     log_p, places = log_p.topk(min(beam, log_p.size(1)))
-    said = candidates.said[rows].gather(1, places[:, :, None].expand(-1, -1, candidates.said.size(2)))
-    origin = candidates.origin[rows].gather(1, places).flatten()
-    # All hypotheses of a sentence have the same memory, so it is only copied if the number of rows changes.
-    same = said.shape[:2] == live.said.shape[:2]
-    memory = live.memory if same else live.memory.select(origin)
-    return _Live([live.sentences[row] for row in unfinished], said, log_p, memory, candidates.cache.select(origin))
+    said = candidates.said.gather(1, places[:, :, None].expand(-1, -1, candidates.said.size(2)))
+    parents = candidates.parent.gather(1, places)
+    sentences, memory, cache = live.sentences, live.memory, candidates.cache
+    if len(unfinished) < len(sentences):
+        rows = torch.tensor(unfinished, dtype=torch.int64, device=said.device)
+        sentences = [sentences[row] for row in unfinished]
+        said, log_p, parents = said[rows], log_p[rows], parents[rows]
+        memory, cache = memory.select(rows), cache.select(rows)
+    return _Live(sentences, said, log_p, memory, cache.follow(parents))
 
 
 # --- Common helpers

@@ -6,7 +6,7 @@ Dimensions in comments: B sentences, S source and T target subwords, H heads. Pa
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 import torch.nn.functional as F  # noqa: N812 (the usual name)
@@ -20,6 +20,7 @@ from evenglot.symbols import EOS, PAD
 __all__ = ["SIZES", "Cache", "Memory", "Shape", "Transformer", "is_real", "sinusoids", "unpadded"]
 
 KeyValue = tuple[Tensor, Tensor]  # both (B, H, length, dim / H)
+COMPACT_AT = 64  # see Cache; any number gives the same results
 
 
 @dataclass(frozen=True)
@@ -79,18 +80,35 @@ class Memory:
 
 @dataclass(frozen=True, eq=False)
 class Cache:
-    """Keys and values of each decoder layer for the previous subwords of B target sentences."""
+    """Keys and values of each decoder layer for the previous subwords of W hypotheses for each of B source sentences.
 
-    layers: tuple[KeyValue, ...]
+    The hypotheses of a sentence share one table with C columns, which holds every subword that any of them was fed.
+    `hidden` selects the columns of a hypothesis, so nothing is copied when hypotheses are dropped or continued twice.
+    A cache can be used once: `Transformer.step` writes into its tables.
+    """
 
-    @property
-    def length(self) -> int:
-        """Number of subwords in the cache."""
-        return self.layers[0][0].size(2)
+    layers: tuple[KeyValue, ...]  # with room for more than C columns
+    hidden: Tensor  # (B, W, C): 0 for the subwords of a hypothesis, minus infinity for those of others
+    length: int  # number of subwords of a hypothesis
+    compact_at: int = COMPACT_AT  # number of columns from which to remove those that no hypothesis uses
 
     def select(self, rows: Tensor) -> Cache:
-        """The cache of these rows; rows may be dropped or repeated."""
-        return Cache(_select(self.layers, rows))
+        """The cache of these sentences; sentences may be dropped or repeated."""
+        columns = self.hidden.size(2)
+        used = tuple((key[:, :, :columns], value[:, :, :columns]) for key, value in self.layers)
+        return replace(self, layers=_select(used, rows), hidden=self.hidden[rows])
+
+    def follow(self, parents: Tensor) -> Cache:
+        """The cache of hypotheses (B, W) that continue those numbered `parents`; they may be dropped or repeated."""
+        hidden = self.hidden.gather(1, parents[:, :, None].expand(-1, -1, self.hidden.size(2)))
+        if hidden.size(2) < self.compact_at:
+            return replace(self, hidden=hidden)
+        used = (hidden == 0).any(1)
+        number = int(used.sum(1).max())
+        columns = used.byte().topk(number).indices  # of a sentence with fewer, also some that stay hidden
+        layers = tuple((_columns(key, columns), _columns(value, columns)) for key, value in self.layers)
+        hidden = hidden.gather(2, columns[:, None].expand(-1, hidden.size(1), -1))
+        return Cache(layers, hidden, self.length, max(COMPACT_AT, 2 * number))
 
 
 class Transformer(nn.Module):
@@ -110,6 +128,7 @@ class Transformer(nn.Module):
         self.target_embedding = _embedding(shape.target_pieces, shape.dim)
         self.encoder = Encoder(shape)
         self.decoder = Decoder(shape)
+        self.packed_output: nn.Linear | None = None  # set by model/packed.py
         self.register_buffer("positions", sinusoids(shape.max_positions, shape.dim), persistent=False)
 
     @property
@@ -140,18 +159,25 @@ class Transformer(nn.Module):
         return hidden
 
     def start(self, memory: Memory) -> Cache:
-        """An empty cache."""
-        return Cache(tuple((key[:, :, :0], value[:, :, :0]) for key, value in memory.layers))
+        """An empty cache with one hypothesis per sentence."""
+        layers = tuple((key[:, :, :0], value[:, :, :0]) for key, value in memory.layers)
+        return Cache(layers, memory.states.new_zeros(len(memory.states), 1, 0), 0)
 
     def step(self, pieces: Tensor, memory: Memory, cache: Cache) -> tuple[Tensor, Cache]:
-        """Feed one subword per sentence (B,), first </s>: hidden states (B, dim), and the extended cache."""
-        embedded = self._embed(self.target_embedding, pieces[:, None], "target", cache.length)
-        hidden, cache = self.decoder.step(embedded, memory, cache)
-        return hidden[:, 0], cache
+        """Feed one subword per hypothesis (B, W), first </s>: hidden states (B, W, dim), and the extended cache."""
+        embedded = self._embed(self.target_embedding, pieces[:, :, None], "target", cache.length)
+        return self.decoder.step(embedded[:, :, 0], memory, cache)
+
+    def project(self, hidden: Tensor) -> Tensor:
+        """Logits (..., target_pieces) of hidden states (..., dim)."""
+        if self.packed_output is None:
+            return F.linear(hidden, self.output_embedding)
+        logits: Tensor = self.packed_output(hidden)
+        return logits
 
     def _embed(self, embedding: nn.Embedding, ids: Tensor, side: str, first: int = 0) -> Tensor:
         """Scaled subword embeddings plus position embeddings."""
-        end = first + ids.size(1)
+        end = first + ids.size(-1)
         if end > self.shape.max_positions:
             raise ValueError(f"{side}: {end} subwords exceed the {self.shape.max_positions} positions of the model")
         embedded: Tensor = embedding(ids) * math.sqrt(self.shape.dim) + self.positions[first:end]
@@ -200,13 +226,16 @@ class Decoder(nn.Module):
         return states
 
     def step(self, x: Tensor, memory: Memory, cache: Cache) -> tuple[Tensor, Cache]:
-        """x (B, 1, dim): the subword that follows those in the cache."""
-        x = self.dropout(self.embedding_norm(x))
-        longer = []
+        """x (B, W, dim): for each hypothesis, the subword that follows those in the cache."""
+        x = self.embedding_norm(x)
+        own = _hidden(torch.eye(x.size(1), dtype=torch.bool, device=x.device), x.dtype)
+        hidden = torch.cat([cache.hidden, own.expand(len(x), -1, -1)], 2)
+        padding = None if memory.mask is None else _hidden(memory.mask, x.dtype)
+        layers = []
         for layer, source, past in zip(self._layers(), memory.layers, cache.layers, strict=True):
-            x, seen = layer.step(x, source, memory.mask, past)
-            longer.append(seen)
-        return self.final_norm(x), Cache(tuple(longer))
+            x, seen = layer.step(x, source, padding, past, hidden)
+            layers.append(seen)
+        return self.final_norm(x), replace(cache, layers=tuple(layers), hidden=hidden, length=cache.length + 1)
 
     def _layers(self) -> list[DecoderLayer]:
         return [layer for layer in self.layers if isinstance(layer, DecoderLayer)]  # for mypy; all are
@@ -248,10 +277,15 @@ class DecoderLayer(nn.Module):
         x = x + self.dropout(self.self_attention(self.self_attention_norm(x), causal=True))
         return self._look_at_source(x, source, mask)
 
-    def step(self, x: Tensor, source: KeyValue, mask: Tensor | None, past: KeyValue) -> tuple[Tensor, KeyValue]:
-        """x (B, 1, dim), the subword after `past`; returns the hidden state and the extended `past`."""
-        attended, past = self.self_attention.step(self.self_attention_norm(x), past)
-        return self._look_at_source(x + self.dropout(attended), source, mask), past
+    def step(
+        self, x: Tensor, source: KeyValue, padding: Tensor | None, past: KeyValue, hidden: Tensor
+    ) -> tuple[Tensor, KeyValue]:
+        """x (B, W, dim), the subwords after `past`; returns the hidden states and the extended `past`."""
+        attended, past = self.self_attention.step(self.self_attention_norm(x), past, hidden)
+        x = x + attended
+        x = x + self.cross_attention.step(self.cross_attention_norm(x), source, padding)
+        fed: Tensor = self.feed_forward(self.feed_forward_norm(x))
+        return x + fed, past
 
     def _look_at_source(self, x: Tensor, source: KeyValue, mask: Tensor | None) -> Tensor:
         x = x + self.dropout(self.cross_attention(self.cross_attention_norm(x), source, mask))
@@ -275,11 +309,12 @@ class SelfAttention(nn.Module):
         mixed: Tensor = self.output(_joined(attended))
         return mixed
 
-    def step(self, x: Tensor, past: KeyValue) -> tuple[Tensor, KeyValue]:
-        """x (B, 1, dim) attends to all previous positions and to itself."""
+    def step(self, x: Tensor, past: KeyValue, hidden: Tensor) -> tuple[Tensor, KeyValue]:
+        """x (B, W, dim): each hypothesis attends to its previous subwords and to itself; `hidden` as in `Cache`."""
         query, *new = _heads(self.qkv(x), 3, self.heads)
-        key, value = (torch.cat([old, added], 2) for old, added in zip(past, new, strict=True))
-        attended = attention(query, key, value, None, self.dropout * self.training)
+        columns = hidden.size(2)
+        key, value = (_extended(old, added, columns) for old, added in zip(past, new, strict=True))
+        attended = _attend(query, key[:, :, :columns], value[:, :, :columns], hidden[:, None])
         return self.output(_joined(attended)), (key, value)
 
 
@@ -303,6 +338,12 @@ class CrossAttention(nn.Module):
         (query,) = _heads(self.query(x), 1, self.heads)
         attended = attention(query, *source, mask, self.dropout * self.training)
         mixed: Tensor = self.output(_joined(attended))
+        return mixed
+
+    def step(self, x: Tensor, source: KeyValue, padding: Tensor | None) -> Tensor:
+        """x (B, W, dim): the hypotheses of a sentence attend to the same source; padding as in `_attend`."""
+        (query,) = _heads(self.query(x), 1, self.heads)
+        mixed: Tensor = self.output(_joined(_attend(query, *source, padding)))
         return mixed
 
 
@@ -363,6 +404,38 @@ def unpadded(padded: Tensor, lengths: Tensor) -> Tensor:
 def _select(layers: tuple[KeyValue, ...], rows: Tensor) -> tuple[KeyValue, ...]:
     # index_select is twice as fast as key[rows]
     return tuple((key.index_select(0, rows), value.index_select(0, rows)) for key, value in layers)
+
+
+def _hidden(seen: Tensor, dtype: torch.dtype) -> Tensor:
+    """0 where `seen` is True, minus infinity elsewhere."""
+    return torch.zeros(seen.shape, dtype=dtype, device=seen.device).masked_fill_(~seen, -torch.inf)
+
+
+def _columns(table: Tensor, columns: Tensor) -> Tensor:
+    """These columns (B, n) of a table of keys or values."""
+    return table.gather(2, columns[:, None, :, None].expand(-1, table.size(1), -1, table.size(3)))
+
+
+def _extended(table: Tensor, added: Tensor, end: int) -> Tensor:
+    """Write keys or values to the columns before `end`, into the same table if there is room."""
+    first = end - added.size(2)
+    if end > table.size(2):
+        sentences, heads, _, size = table.shape
+        larger = table.new_empty(sentences, heads, 2 * end, size)
+        larger[:, :, :first] = table[:, :, :first]
+        table = larger
+    table[:, :, first:end] = added
+    return table
+
+
+def _attend(query: Tensor, key: Tensor, value: Tensor, hidden: Tensor | None) -> Tensor:
+    """Attention of W hypotheses, without dropout; `hidden`: minus infinity for what they do not attend to, else 0."""
+    if query.size(2) == 1:
+        return F.scaled_dot_product_attention(query, key, value, None if hidden is None else hidden.to(query.dtype))
+    logits: Tensor = query / math.sqrt(query.size(3)) @ key.transpose(2, 3)  # faster than the above with few queries
+    if hidden is not None:
+        logits += hidden
+    return logits.softmax(-1) @ value
 
 
 def _heads(projected: Tensor, parts: int, heads: int) -> tuple[Tensor, ...]:

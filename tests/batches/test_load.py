@@ -71,6 +71,16 @@ def test_a_batch_holds_the_sentences_of_its_rows_padded_on_the_right(corpora):
             assert pairs_of([batch], whole.names) == [expected]
 
 
+def test_a_batch_can_be_cut(corpora):
+    whole = loader(corpora)
+    batch = max(whole.update(0), key=lambda each: len(each.direction))
+    assert len(batch.direction) > 2
+    cut = batch.first(2)
+    assert pairs_of([cut], whole.names) == [pairs_of([batch], whole.names)[0][:2]]
+    assert (cut.source.shape[1], cut.target.shape[1]) == (batch.source.shape[1], batch.target.shape[1])
+    assert cut.weight == batch.weight
+
+
 def test_tokens_are_counted_as_the_tensors_have_them(corpora):
     whole = loader(corpora)
     real = padded = 0

@@ -2,6 +2,8 @@ from itertools import pairwise, product
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 from evenglot.model import search
 from evenglot.model.loss import batch_loss
@@ -99,7 +101,7 @@ def test_finished_sentences_leave_the_batch(model, batch, monkeypatch):
 
     def watched(pieces, memory, cache):
         assert len(pieces) == len(memory.states) == len(cache.layers[0][0])
-        rows.append(len(pieces))
+        rows.append(pieces.numel())
         return step(pieces, memory, cache)
 
     monkeypatch.setattr(model, "step", watched)
@@ -141,10 +143,30 @@ def test_padding_is_never_predicted_however_much_the_model_likes_it(batch):
 def test_next_logits_rule_padding_out(model, batch):
     with torch.no_grad():
         memory = model.encode(batch.source, batch.source_lengths)
-        logits, cache = next_logits(model, torch.full((12,), EOS), memory, model.start(memory))
+        logits, cache = next_logits(model, torch.full((12, 1), EOS), memory, model.start(memory))
     assert cache.length == 1
-    assert (logits[:, PAD] == -torch.inf).all()
-    assert logits[:, [0, 1, 3]].isfinite().all()
+    assert (logits[:, 0, PAD] == -torch.inf).all()
+    assert logits[:, 0, [0, 1, 3]].isfinite().all()
+
+
+@given(
+    sentences=st.integers(1, 3),
+    width=st.integers(1, 4),
+    pieces=st.integers(PAD + 1, 120),
+    number=st.integers(1, 30),
+    seed=st.integers(0, 10**6),
+)
+def test_best_continuations_are_the_largest_sums(sentences, width, pieces, number, seed):
+    generator = torch.Generator().manual_seed(seed)
+    before = -torch.rand(sentences, width, dtype=torch.float64, generator=generator)
+    log_p = torch.randn(sentences, width, pieces, generator=generator).index_fill(2, torch.tensor([PAD]), -torch.inf)
+    found, parent, piece = search._best(before, log_p, number)
+    sums = before[:, :, None] + log_p
+    assert found.tolist() == sums.flatten(1).topk(min(number, width * pieces)).values.tolist()
+    assert sums[torch.arange(sentences)[:, None], parent, piece].tolist() == found.tolist()
+    for row in range(sentences):
+        places = [place for place in zip(parent[row].tolist(), piece[row].tolist(), strict=True) if place[1] != PAD]
+        assert len(set(places)) == len(places)
 
 
 def test_beam_1_equals_greedy(model, batch):
@@ -283,7 +305,7 @@ def test_sentences_whose_search_is_over_leave_the_batch(model, batch, monkeypatc
 
     def watched(pieces, memory, cache):
         assert len(pieces) == len(memory.states) == len(cache.layers[0][0])
-        rows.append(len(pieces))
+        rows.append(pieces.numel())
         return step(pieces, memory, cache)
 
     monkeypatch.setattr(model, "step", watched)

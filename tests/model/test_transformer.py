@@ -27,8 +27,8 @@ def step_by_step(model, target, memory):
     """Hidden states of whole sentences, computed one subword at a time."""
     cache, hidden = model.start(memory), []
     for piece in seen_by_decoder(target).T:
-        state, cache = model.step(piece, memory, cache)
-        hidden.append(state)
+        state, cache = model.step(piece[:, None], memory, cache)
+        hidden.append(state[:, 0])
     assert cache.length == target.size(1)
     return torch.stack(hidden, 1)
 
@@ -102,8 +102,29 @@ def test_sentences_can_be_reordered_repeated_and_dropped_midway(model, batch):
     for column, choice in enumerate([[0, 1, 2, 3, 4], [4, 0, 0, 1], [3, 1, 2], [2, 2], [1]]):
         rows, chosen = rows[choice], torch.tensor(choice)
         memory, cache = memory.select(chosen), cache.select(chosen)
-        hidden, cache = model.step(seen[rows, column], memory, cache)
-        torch.testing.assert_close(hidden, whole[rows, column], atol=1e-5, rtol=1e-5)
+        hidden, cache = model.step(seen[rows, column, None], memory, cache)
+        torch.testing.assert_close(hidden[:, 0], whole[rows, column], atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("compact_at", [10, 20, 1000])
+def test_hypotheses_of_a_sentence_can_be_continued_several_times_and_dropped(model, batch, compact_at):
+    generator = torch.Generator().manual_seed(5)
+    memory = model.encode(batch.source, batch.source_lengths)
+    cache = dataclasses.replace(model.start(memory), compact_at=compact_at)
+    said = torch.full((5, 1, 1), EOS)
+    columns = []
+    for width in (4, 4, 3, 6, 4, 4, 4, 4, 2):
+        hidden, cache = model.step(said[:, :, -1], memory, cache)
+        for hypothesis in range(said.size(1)):
+            alone = model.decode(said[:, hypothesis], memory)[:, -1]
+            torch.testing.assert_close(hidden[:, hypothesis], alone, atol=1e-5, rtol=1e-5)
+        columns.append(cache.hidden.size(2))
+        parents = torch.randint(said.size(1), (5, width), generator=generator)
+        pieces = torch.randint(PAD + 1, model.shape.target_pieces, (5, width, 1), generator=generator)
+        said = torch.cat([said.gather(1, parents[:, :, None].expand(-1, -1, said.size(2))), pieces], 2)
+        cache = cache.follow(parents)
+    assert cache.length == 9
+    assert (max(columns) == 1 + 4 + 4 + 3 + 6 + 4 + 4 + 4 + 4) == (compact_at > 100)
 
 
 def test_dropout_follows_the_seed_and_rests_in_evaluation(batch):
@@ -174,7 +195,7 @@ def test_longest_sentences_fit_and_longer_ones_are_refused(model):
         all_logits(model, random_batch(model.shape, [6, 2], [3, 66]))
     memory = model.encode(fits.source, fits.source_lengths)
     cache = model.start(memory)
-    piece = torch.tensor([5, 5])
+    piece = torch.tensor([[5], [5]])
     for _ in range(64):
         _, cache = model.step(piece, memory, cache)
     with pytest.raises(ValueError, match="^target: .*65.*64"):
