@@ -91,11 +91,11 @@ class Trainer:
     folder: Path
     warmup: int
 
-    def train(self, name: str) -> Run:
+    def train(self, name: str, seed: int) -> Run:
         """Train with a toolkit; the folder of the run is removed again."""
         folder = self.folder / name
         result = folder / "result.json"
-        self._start(name, folder, {"action": "train", "result": str(result)})
+        self._start(name, folder, {"action": "train", "seed": seed, "result": str(result)})
         run = Run.of(json.loads(result.read_text(encoding="utf-8")), self.warmup)
         shutil.rmtree(folder)
         print(f"  {name:12} {run.tokens_per_second:8,.0f} target tokens per CPU second", flush=True)
@@ -111,7 +111,7 @@ class Trainer:
                 shutil.rmtree(done, ignore_errors=True)
                 raise
 
-    def _start(self, name: str, folder: Path, more: Mapping[str, str]) -> None:
+    def _start(self, name: str, folder: Path, more: Mapping[str, Any]) -> None:
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
         write_text(folder / "job.json", json.dumps({**self.job, **more, "folder": str(folder)}))
@@ -195,11 +195,11 @@ def interleaved(trainer: Trainer, options: argparse.Namespace) -> tuple[Runs, di
     relative: dict[str, list[float]] = {name: [] for name in runs}
     failures: dict[str, str] = {}
 
-    def attempt(name: str) -> Run | None:
+    def attempt(name: str, seed: int) -> Run | None:
         if name in failures:
             return None
         try:
-            runs[name].append(trainer.train(name))
+            runs[name].append(trainer.train(name, seed))
         except RunFailedError as error:
             print(f"  {name}: {error}", flush=True)
             failures[name] = f"fails: {error}"
@@ -214,11 +214,11 @@ def interleaved(trainer: Trainer, options: argparse.Namespace) -> tuple[Runs, di
             trainer.prepare(name)
         except RunFailedError as error:
             failures[name] = f"fails: {error}"
-    for _ in range(options.repeats):
+    for seed in range(1, options.repeats + 1):  # other batches each time, or their lengths would bias all ratios alike
         for name in options.peers:
             if name in failures:
                 continue
-            ours, theirs = attempt(OURS), attempt(name)
+            ours, theirs = attempt(OURS, seed), attempt(name, seed)
             if ours and theirs:
                 relative[name].append(ours.tokens_per_second / theirs.tokens_per_second)
     return runs, relative, failures

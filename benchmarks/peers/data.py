@@ -15,13 +15,16 @@ from evenglot.corpus.store import Store
 from evenglot.directions import SIDES
 from evenglot.files import write_text
 from evenglot.sequences import Sequences
-from evenglot.symbols import PAD
+from evenglot.symbols import EOS, PAD
 
 VALIDATION_LINES = 32  # two toolkits require a validation set; it is never used
 
 
 def export(store: Store, folder: Path) -> None:
-    """Write train.*, valid.* and vocabulary.* for *: source, target; the training pairs in one random order."""
+    """Write train.*, valid.* and vocabulary.* for *: source, target; the training pairs in one random order.
+
+    `source-with-end` has a word for </s> at the end of each source, for a toolkit that adds none there.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     sides: dict[str, list[str]] = {side: [] for side in SIDES}
     for name in sorted(store.directions):
@@ -34,7 +37,12 @@ def export(store: Store, folder: Path) -> None:
         pieces = store.manifest["vocabulary"]["pieces"][side]
         write_text(folder / f"train.{side}", "\n".join(shuffled) + "\n")
         write_text(folder / f"valid.{side}", "\n".join(shuffled[:VALIDATION_LINES]) + "\n")
-        write_text(folder / f"vocabulary.{side}", "\n".join(map(word, range(PAD + 1, pieces))) + "\n")
+        words = [word(number) for number in range(PAD + 1, pieces)]
+        write_text(folder / f"vocabulary.{side}", "\n".join(words) + "\n")
+        if side == "source":
+            end = word(EOS)
+            write_text(folder / "train.source-with-end", "".join(f"{line} {end}\n" for line in shuffled))
+            write_text(folder / "vocabulary.source-with-end", "\n".join([end, *words]) + "\n")
 
 
 def lines(sequences: Sequences) -> list[str]:

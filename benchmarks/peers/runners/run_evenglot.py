@@ -31,6 +31,7 @@ settings = [
     f"batches.tokens_per_update={job['tokens']}",
     f"train.updates={job['updates'] + 1}",
     f"train.precision={job['precision']}",
+    f"seed={job['seed']}",
 ]
 sys.argv = ["evenglot", "train", job["config"], "--out", f"{job['folder']}/run"]
 for setting in settings + job["set"]:

@@ -106,6 +106,7 @@ def train(job: dict[str, Any]) -> None:
         use_cpu=True,
         bf16=job["precision"] == "bfloat16",
         disable_tqdm=True,
+        seed=job["seed"],
     )
     collator = DataCollatorForSeq2Seq(tokenizer, model=model)
     dataset = load_from_disk(f"{job['data']}/huggingface")

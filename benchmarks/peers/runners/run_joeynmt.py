@@ -40,7 +40,7 @@ def configuration(job: dict[str, Any]) -> dict[str, Any]:
         "name": "benchmark",
         "model_dir": f"{job['folder']}/run",
         "use_cuda": False,
-        "random_seed": 1,
+        "random_seed": job["seed"],
         "data": {
             "train": f"{job['data']}/train",
             "dev": f"{job['data']}/valid",

@@ -60,6 +60,7 @@ def train(job: dict[str, Any]) -> None:
         "--max-updates": job["updates"] + 1,
         "--checkpoint-interval": 1_000_000,
         "--decode-and-evaluate": 0,
+        "--seed": job["seed"],
     }
     sys.argv = ["sockeye-train", "--use-cpu", *(str(part) for option in options.items() for part in option)]
     sockeye_train.main()
