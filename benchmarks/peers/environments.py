@@ -19,7 +19,7 @@ class Peer:
     title: str
     package: str  # as required from pip, and without the version the name that tells it
     requirements: tuple[str, ...] = ()  # what it needs besides, or does not declare
-    alone: bool = False  # install it without its own requirements, which cannot be met together with TORCH
+    alone: bool = False  # install it without its own requirements, with those listed here instead
     precisions: tuple[str, ...] = ("float32",)
     prepares: bool = False  # has a step between text and training, such as sockeye-prepare-data
 
@@ -59,12 +59,12 @@ PEERS = {
             "JoeyNMT",
             "joeynmt==2.3.0",
             (
-                # what it declares, with protobuf as tensorboard wants it and without the linters
+                # what training imports of those it declares, without its pin of protobuf
                 *("numpy", "pillow", "setuptools", "tensorboard", "sacrebleu>=2", "sacremoses", "sentencepiece"),
                 *("subword-nmt", "matplotlib", "seaborn", "pyyaml", "six", "wrapt", "datasets", "packaging", "pandas"),
                 "importlib_metadata",  # imported, not declared
             ),
-            alone=True,  # requires protobuf < 3.21, which current versions of its other requirements refuse
+            alone=True,  # it also declares linters and protobuf < 3.21, which training does not need
         ),
     )
 }
