@@ -14,6 +14,7 @@ COLUMNS = (
     "target tokens per CPU second",
     "evenglot ÷ toolkit",
     "target tokens per update",
+    "source per target token",
     "padding",
     "start-up, CPU s",
     "peak memory, MB",
@@ -29,6 +30,7 @@ class Run:
     padding: float  # share of all tokens of both sides
     start_up: float  # CPU seconds before the first update
     memory: float  # MB
+    source_per_target: float | None = None  # tokens; shows how alike the samples of two toolkits are
 
     @staticmethod
     def of(result: Mapping[str, Any], warmup: int) -> Run:
@@ -47,6 +49,7 @@ class Run:
             padding=1 - total("source", "target") / total("padded_source", "padded_target"),
             start_up=stamps[0]["cpu"],
             memory=result["memory"] / MEGABYTE,
+            source_per_target=total("source") / total("target"),
         )
 
 
@@ -76,11 +79,13 @@ def _row(toolkit: Mapping[str, Any]) -> str:
     def median(of: Callable[[Run], float], form: str) -> str:
         return format(statistics.median(map(of, runs)), form)
 
+    mixes = [run.source_per_target for run in runs if run.source_per_target is not None]
     cells = [
         name,
         spread([run.tokens_per_second for run in runs], ",.0f"),
         spread(toolkit["ratios"], ".2f") if toolkit["ratios"] else "",
         median(lambda run: run.tokens_per_update, ",.0f"),
+        format(statistics.median(mixes), ".2f") if mixes else "",
         median(lambda run: run.padding, ".1%"),
         median(lambda run: run.start_up, ".1f"),
         median(lambda run: run.memory, ",.0f"),

@@ -35,7 +35,14 @@ def result(*updates: tuple[float, int, int, int, int]) -> dict:
 
 def test_a_run_is_what_came_after_the_warm_up():
     run = Run.of(result((9.0, 5, 5, 99, 99), (2.0, 10, 20, 20, 20), (3.0, 20, 25, 30, 30)), warmup=1)
-    assert run == Run(tokens_per_second=45 / 5, tokens_per_update=22.5, padding=0.25, start_up=2.0, memory=7.0)
+    assert run == Run(
+        tokens_per_second=45 / 5,
+        tokens_per_update=22.5,
+        padding=0.25,
+        start_up=2.0,
+        memory=7.0,
+        source_per_target=30 / 45,
+    )
 
 
 def test_a_run_must_be_longer_than_its_warm_up():
@@ -129,7 +136,7 @@ def test_tables_go_between_the_marks_however_often():
 def test_the_page_has_the_tables_of_the_saved_results(saved):
     text = table(saved)
     rows = [line for line in text.splitlines() if line.startswith("|")]
-    assert {row.count("|") for row in rows} == {8}
+    assert {row.count("|") for row in rows} == {9}
     assert len(rows) == 2 + len(saved["toolkits"])
     assert text in PAGE.read_text(encoding="utf-8")
 
