@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PARALLEL := -n auto --maxprocesses 4 --dist loadfile
 
-.PHONY: demo test test-all lint docs bench clean help
+.PHONY: demo test test-all lint docs bench bench-peers clean help
 
 help:            ## what can be made
 	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/:.*## */\t/' | expand -t 12
@@ -35,8 +35,11 @@ bench: .venv/ready       ## benchmarks; the tables go to benchmarks/results/
 	$(BIN)/python -m benchmarks.balance_overhead
 	$(BIN)/python -m benchmarks.threads
 
+bench-peers: .venv/ready ## training speed beside other toolkits; e.g. make bench-peers ARGS="--size tiny mini --repeats 5"
+	$(BIN)/python -m benchmarks.peers $(ARGS)
+
 clean:           ## forget the environment and all caches
-	rm -rf .venv .venv-docs site demo .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-docs .bench site demo .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 .venv/ready: pyproject.toml scripts/setup
 	@PYTHON=$(PYTHON) scripts/setup .venv
