@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from evenglot.batches.draw import DirectionIds, Indices, Interval
-from evenglot.batches.pack import Plan, pack
+from evenglot.batches.pack import Lengths, Plan, pack
 from evenglot.sequences import ParallelSequences, Sequences
 
 
@@ -100,8 +100,7 @@ def load(
 
     loader = load(corpora, draw(sizes, q, seed=1, interval=0), budget=4096, pad=2)
     """
-    source = interval.take({name: corpus.source.lengths.astype(np.int32) for name, corpus in corpora.items()})
-    target = interval.take({name: corpus.target.lengths.astype(np.int32) for name, corpus in corpora.items()})
+    source, target = interval.take(lambda name, pairs: _lengths(corpora[name], pairs))
     plan = pack(
         source,
         target,
@@ -112,6 +111,12 @@ def load(
         multiple=multiple,
     )
     return Loader(corpora, interval, plan, pad, rank, world)
+
+
+def _lengths(corpus: ParallelSequences, pairs: Indices) -> Lengths:
+    """Source and target lengths of these pairs, in two rows."""
+    offsets = (side.offsets for side in (corpus.source, corpus.target))
+    return np.stack([(each[pairs + 1] - each[pairs]).astype(np.int32) for each in offsets])
 
 
 def collate(
