@@ -16,6 +16,7 @@ from evenglot.corpus.read import Block
 from evenglot.symbols import EOS
 
 Lengths = NDArray[np.int64]
+ShortLengths = NDArray[np.int32]  # kept in memory until a part is complete
 Mask = NDArray[np.bool_]
 
 
@@ -53,7 +54,7 @@ class Request:
 class Encoded:
     """The ids of the pairs of a block: `lengths` of the sentences of each side, and all ids and text as bytes."""
 
-    lengths: tuple[Lengths, Lengths]
+    lengths: tuple[ShortLengths, ShortLengths]
     ids: tuple[bytes, bytes]
     text: tuple[bytes, bytes] | None
     removed: dict[str, int]
@@ -85,7 +86,7 @@ class Encoder:
             lengths = [each[fits] for each in lengths]
         tag = source_model.piece_to_id(request.tag)
         return Encoded(
-            (lengths[0] + 2, lengths[1] + 1),
+            ((lengths[0] + 2).astype(np.int32), (lengths[1] + 1).astype(np.int32)),
             (
                 framed(ids[0], lengths[0], self.dtypes[0], tag).tobytes(),
                 framed(ids[1], lengths[1], self.dtypes[1]).tobytes(),

@@ -22,7 +22,7 @@ from evenglot.config.data import SPLITS, Split
 from evenglot.corpus import artefacts, bundle
 from evenglot.corpus.artefacts import DamagedError, fingerprint, key_of
 from evenglot.corpus.clean import REASONS, Scan
-from evenglot.corpus.encode import Encoded, Encoder, Lengths, PieceLimits, Request
+from evenglot.corpus.encode import Encoded, Encoder, PieceLimits, Request, ShortLengths
 from evenglot.corpus.read import CorpusError, Files, changed, read_blocks, read_some
 from evenglot.corpus.store import CONFIG, MANIFEST, Store, config_key, open_store, read_section, write_manifest
 from evenglot.corpus.survey import (
@@ -319,7 +319,7 @@ def _requests(
 
 def _write(part: Part, blocks: Iterable[Encoded], writer: bundle.PartWriter) -> dict[str, Any]:
     """Write the ids, offsets and text of a part; what the manifest says about it."""
-    lengths: list[tuple[Lengths, Lengths]] = []
+    lengths: list[tuple[ShortLengths, ShortLengths]] = []
     removed: Counter[str] = Counter()
     for block in blocks:
         lengths.append(block.lengths)
@@ -330,7 +330,8 @@ def _write(part: Part, blocks: Iterable[Encoded], writer: bundle.PartWriter) -> 
                 writer.append(f"{side}.txt", block.text[number])
     tokens = {}
     for number, side in enumerate(SIDES):
-        offsets = np.cumsum(np.concatenate([np.zeros(1, np.int64), *(each[number] for each in lengths)]))
+        sides = (np.zeros(1, dtype=np.int32), *(each[number] for each in lengths))
+        offsets = np.cumsum(np.concatenate(sides), dtype=np.int64)
         writer.append(f"{side}.offsets", offsets.tobytes(), "offsets")
         tokens[f"{side}_tokens"] = int(offsets[-1])
     pairs = sum(len(each[0]) for each in lengths)

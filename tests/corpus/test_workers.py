@@ -1,10 +1,15 @@
 import os
+import subprocess
+import sys
 from functools import partial
+from subprocess import PIPE
 
 import pytest
 
 from evenglot.corpus import workers
 from evenglot.corpus.workers import WorkerError, each, processes_for
+
+ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
 
 
 @pytest.mark.parametrize("processes", [1, 3])
@@ -52,6 +57,18 @@ def test_workers_end_with_the_iteration():
     results.close()
     with pytest.raises(ChildProcessError):
         os.waitpid(-1, os.WNOHANG)
+
+
+def test_workers_end_when_the_main_process_is_killed():
+    program = (
+        "import itertools; from evenglot.corpus.workers import each\n"
+        "for _, result in each(abs, ((None, -number) for number in itertools.count()), 2): print(result, flush=True)"
+    )
+    with subprocess.Popen([sys.executable, "-c", program], stdout=PIPE, stderr=PIPE, env=ENVIRONMENT) as process:
+        assert process.stdout.readline() == b"0\n"
+        process.kill()
+        _, said = process.communicate(timeout=120)  # ends when nobody can write to it any more
+    assert said == b""
 
 
 def test_small_texts_are_worth_no_processes():
