@@ -241,9 +241,11 @@ class HeldOut:
 
     def fingerprint(self, *languages: str) -> str:
         """A hash of the held-out sentences of these languages."""
-        nothing = np.empty(0, dtype=np.uint64)
-        keys = [self._keys.get(language, (nothing, nothing))[1] for language in languages]
-        return digest(b"".join(digest(each.tobytes()).encode() for each in keys))
+        return digest("".join(self._digests.get(language, "-") for language in languages).encode())
+
+    @cached_property
+    def _digests(self) -> dict[str, str]:
+        return {language: digest(keys.tobytes()) for language, (_, keys) in self._keys.items()}
 
     def __getstate__(self) -> dict[str, Any]:
         return {"_added": {language: [keys] for language, keys in self._keys.items()}}

@@ -212,7 +212,8 @@ def _vocabulary(config: Config, root: Path, scans: dict[str, Scan], bars: Bars) 
 
 def _tags(directions: Iterable[Direction]) -> list[str]:
     directions = list(directions)
-    return sorted({tag(direction, tag_kind(directions)) for direction in directions})
+    kind = tag_kind(directions)
+    return sorted({tag(direction, kind) for direction in directions})
 
 
 def _digest(mask: Mask) -> str:
