@@ -76,7 +76,7 @@ def measure(root: Path, code: Path, store: Path) -> Measured:
     environment = {**os.environ, "PYTHONPATH": str(code)}
     command = [sys.executable, "-m", "evenglot", "prepare", str(root / "conf.yaml"), "--set", f"store.folder={store}"]
     before, started = os.times(), time.monotonic()
-    process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL)
+    process = subprocess.Popen(command, cwd=root, env=environment, stdout=subprocess.DEVNULL)
     peak = 0.0
     while process.poll() is None:
         peak = max(peak, memory_of(process.pid))
@@ -85,7 +85,8 @@ def measure(root: Path, code: Path, store: Path) -> Measured:
     assert process.returncode == 0
     cpu = after.children_user + after.children_system - before.children_user - before.children_system
     program = f"from evenglot.corpus.store import open_store; print(open_store({str(store)!r}).fingerprint)"
-    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True)
+    look = [sys.executable, "-c", program]
+    done = subprocess.run(look, cwd=root, env=environment, capture_output=True, text=True, check=True)
     files = sum(path.is_file() for path in store.rglob("*"))
     return Measured(wall, cpu, peak, files, done.stdout.strip())
 

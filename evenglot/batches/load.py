@@ -115,8 +115,10 @@ def load(
 
 def _lengths(corpus: ParallelSequences, pairs: Indices) -> Lengths:
     """Source and target lengths of these pairs, in two rows."""
-    offsets = (side.offsets for side in (corpus.source, corpus.target))
-    return np.stack([(each[pairs + 1] - each[pairs]).astype(np.int32) for each in offsets])
+    sides = (corpus.source, corpus.target)
+    if 2 * len(pairs) > len(corpus):  # looking up each pair once, in a smaller array, takes half the time
+        return np.stack([side.lengths.astype(np.int32)[pairs] for side in sides])
+    return np.stack([(side.offsets[pairs + 1] - side.offsets[pairs]).astype(np.int32) for side in sides])
 
 
 def collate(
