@@ -30,6 +30,7 @@ docs: .venv-docs/ready   ## set up, then build the documentation site, site/inde
 bench: .venv/ready       ## benchmarks; the tables go to benchmarks/results/
 	$(BIN)/python -m benchmarks.best_response
 	$(BIN)/python -m benchmarks.pack
+	$(BIN)/python -m benchmarks.drawing
 	$(BIN)/python -m benchmarks.prepare
 	$(BIN)/python -m benchmarks.loss_memory
 	$(BIN)/python -m benchmarks.balance_overhead

@@ -6,7 +6,7 @@ number of ranks.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
@@ -17,6 +17,8 @@ from evenglot.robust.validate import distribution, number, vector
 from evenglot.seeding import generator
 
 EPSILON = 1e-9  # keeps rounding errors from changing ceil and floor of exact integers
+
+ORDER_BYTES = 1 << 29  # for remembering the random orders of corpora: 4 bytes a pair
 
 Counts = NDArray[np.int64]
 Indices = NDArray[np.int64]
@@ -44,11 +46,23 @@ class Interval:
         counts = np.bincount(self.direction, minlength=len(self.names))
         return dict(zip(self.names, counts.tolist(), strict=True))
 
-    def take(self, values: Mapping[str, NDArray[Any]]) -> NDArray[Any]:
-        """Gather per-pair values of each corpus, such as lengths, into one value per row."""
-        columns = [values[name] for name in self.names]
-        first = np.cumsum([0, *map(len, columns)])
-        return np.asarray(np.concatenate(columns)[first[self.direction] + self.pair])
+    def take(self, find: Callable[[str, Indices], NDArray[Any]]) -> NDArray[Any]:
+        """One value per row, such as a length, where find(name, pairs) has those of some pairs of a corpus.
+
+        Values can be arrays; their last axis is that of the pairs. The cost is that of the interval, not of the data.
+        """
+        narrow = np.min_scalar_type(len(self.names))  # NumPy sorts 8-bit and 16-bit integers in linear time
+        order = np.argsort(self.direction.astype(narrow), kind="stable")
+        stops = np.cumsum(np.bincount(self.direction, minlength=len(self.names)))[:-1]
+        parts = [
+            find(name, self.pair[rows])
+            for name, rows in zip(self.names, np.split(order, stops), strict=True)
+            if len(rows)
+        ]
+        sorted_values = np.concatenate(parts, axis=-1)
+        values = np.empty_like(sorted_values)
+        values[..., order] = sorted_values
+        return values
 
 
 def draw(
@@ -141,4 +155,31 @@ def _next(name: str, size: int, start: int, count: int, seed: int) -> Indices:
     """Pairs start, ..., start + count - 1 of the cyclically repeated permutation of a corpus."""
     if not count:
         return np.empty(0, dtype=np.int64)
-    return generator(seed, "draw", name).permutation(size)[(start + np.arange(count)) % size]
+    order = _orders.find((seed, name, int(size)))
+    return order[(start + np.arange(count)) % size].astype(np.int64)
+
+
+class RecentOrders:
+    """The random orders of corpora, so that a short interval does not cost as much as its corpora.
+
+    The least recently used ones are forgotten when all together exceed `limit` bytes, and made again when needed.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self.limit, self.size = limit, 0
+        self._orders: dict[tuple[int, str, int], NDArray[Any]] = {}  # the latest last
+
+    def find(self, corpus: tuple[int, str, int]) -> NDArray[Any]:
+        """The order of the corpus with this seed, name and number of pairs, in the smallest type that holds it."""
+        order = self._orders.pop(corpus, None)
+        if order is None:
+            seed, name, pairs = corpus
+            order = generator(seed, "draw", name).permutation(pairs).astype(np.min_scalar_type(pairs))
+            self.size += order.nbytes
+        self._orders[corpus] = order
+        while self.size > self.limit:
+            self.size -= self._orders.pop(next(iter(self._orders))).nbytes
+        return order
+
+
+_orders = RecentOrders(ORDER_BYTES)

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from evenglot.batches.draw import DirectionIds, Indices, Interval
-from evenglot.batches.pack import Plan, pack
+from evenglot.batches.pack import Lengths, Plan, pack
 from evenglot.sequences import ParallelSequences, Sequences
 
 
@@ -111,8 +111,7 @@ def load(
 
     loader = load(corpora, draw(sizes, q, seed=1, interval=0), budget=4096, pad=2)
     """
-    source = interval.take({name: corpus.source.lengths.astype(np.int32) for name, corpus in corpora.items()})
-    target = interval.take({name: corpus.target.lengths.astype(np.int32) for name, corpus in corpora.items()})
+    source, target = interval.take(lambda name, pairs: _lengths(corpora[name], pairs))
     plan = pack(
         source,
         target,
@@ -123,6 +122,14 @@ def load(
         multiple=multiple,
     )
     return Loader(corpora, interval, plan, pad, rank, world)
+
+
+def _lengths(corpus: ParallelSequences, pairs: Indices) -> Lengths:
+    """Source and target lengths of these pairs, in two rows."""
+    sides = (corpus.source, corpus.target)
+    if 2 * len(pairs) > len(corpus):  # looking up each pair once, in a smaller array, takes half the time
+        return np.stack([side.lengths.astype(np.int32)[pairs] for side in sides])
+    return np.stack([(side.offsets[pairs + 1] - side.offsets[pairs]).astype(np.int32) for side in sides])
 
 
 def collate(

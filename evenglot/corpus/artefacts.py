@@ -19,7 +19,8 @@ from evenglot.files import checksum, digest, finished_folder, write_json
 
 META = "meta.json"
 FORMAT = 2  # of all files; artefacts in another format are rebuilt
-NAME = re.compile(r".+\.[0-9a-f]{16}((\.replaced)?\.unfinished)?")  # of an artefact's folder
+BEGUN = ".begun"  # suffix of folders in which work goes on after an interruption (see bundle.py)
+NAME = re.compile(r".+\.[0-9a-f]{16}((\.replaced)?\.unfinished|\.begun)?")  # of an artefact's folder
 
 
 class DamagedError(ValueError):

@@ -5,46 +5,47 @@ from __future__ import annotations
 import json
 import shutil
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from contextlib import nullcontext, suppress
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import closing, suppress
 from dataclasses import asdict, dataclass
-from itertools import compress, islice
+from functools import partial
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import sentencepiece
 
 from evenglot import __version__
 from evenglot.config import Config
 from evenglot.config.data import SPLITS, Split
-from evenglot.corpus import artefacts
+from evenglot.corpus import artefacts, bundle
 from evenglot.corpus.artefacts import DamagedError, fingerprint, key_of
 from evenglot.corpus.clean import REASONS, Scan
-from evenglot.corpus.read import CorpusError, Pair
-from evenglot.corpus.store import CONFIG, MANIFEST, SequenceWriter, Store, config_key, open_store, write_manifest
+from evenglot.corpus.encode import Encoded, Encoder, PieceLimits, Request, ShortLengths
+from evenglot.corpus.read import CorpusError, Files, changed, read_blocks, read_some
+from evenglot.corpus.store import CONFIG, MANIFEST, Store, config_key, open_store, read_section, write_manifest
 from evenglot.corpus.survey import (
-    Files,
     Mask,
     Surroundings,
+    advice,
     limits_of,
-    pairs_of,
     read_surroundings,
     rules_of,
     scan_training,
-    select,
     size_on_disk,
     training_files,
 )
 from evenglot.corpus.vocabulary import Text, learn_vocabularies
+from evenglot.corpus.workers import each, processes_for
 from evenglot.directions import SIDES, Direction, tag, tag_kind
 from evenglot.files import LOCK, UNFINISHED, digest, lock
-from evenglot.progress import Bars
+from evenglot.progress import Advance, Bars
 from evenglot.seeding import generator
-from evenglot.symbols import EOS
 
-CHUNK = 10_000  # pairs encoded at a time: SentencePiece's threads share them
-PLACES = ("scan", "train", "valid", "valid_full", "test")  # folders of artefacts; vocabularies stand beside them
+IDS = ("source.ids", "target.ids", "offsets")
+BUNDLES = {"train": IDS, "held_out": (*IDS, "source.txt", "target.txt")}  # their files
+PLACES = ("scan", "train", "valid", "valid_full", "test")  # folders of the artefacts of an earlier layout
 
 
 def prepare(config: Config, bars: Bars) -> Store:
@@ -69,7 +70,7 @@ def _is_ours(root: Path) -> bool:
     if MANIFEST in names:
         with suppress(OSError, ValueError, TypeError):
             return "artefacts" in json.loads((root / MANIFEST).read_text(encoding="utf-8"))
-        return "train" in names  # damaged
+        return any(artefacts.NAME.fullmatch(name) for name in names) or "train" in names  # damaged
     others = names - {LOCK, CONFIG, *PLACES}
     return all(artefacts.NAME.fullmatch(name) or name.endswith(UNFINISHED) for name in others)
 
@@ -94,31 +95,34 @@ def _prepare(config: Config, root: Path, bars: Bars) -> Store:
         about = {"made_by": f"evenglot {__version__}", "config": config_key(root)}
         write_manifest(root, {"settings": settings, **about, **content})
         store = open_store(root, verify=False)
-    artefacts.remove_others((root, *(root / place for place in PLACES)), store.artefacts)
+    places = [root / place for place in PLACES]
+    artefacts.remove_others((root, *places), store.artefacts)
+    for place in places:
+        with suppress(OSError):  # absent, or still in use
+            place.rmdir()
     return store
 
 
 def _make(config: Config, root: Path, bars: Bars) -> dict[str, Any]:
     """Make or find every part of the store; what the manifest says of them."""
     around = read_surroundings(config)
-    scans = {d.name: _scan(config, root, d, around, bars) for d in config.data.directions}
+    scan_folder, scans = _scan(config, root, around, bars)
     vocabulary = _vocabulary(config, root, scans, bars)
-    used = [*(folder for folder, _ in scans.values()), vocabulary]
-    rows: dict[str, dict[str, Any]] = {}
-    for direction in config.data.directions:
-        rows[direction.name] = {}
-        for part in _parts(config, direction, scans[direction.name][1], around):
-            folder = _encode(config, root, direction, part, vocabulary, bars)
-            row = artefacts.about(folder)
-            row["removed"] = part.removed | row["removed"]
-            if row["pairs"] == 0:
-                raise CorpusError(f"{part.files[0].path}: no pair is left of {part.name}; relax `clean`")
-            rows[direction.name][part.name] = {"artefact": str(folder.relative_to(root)), **row}
-            used.append(folder)
+    parts = [part for d in config.data.directions for part in _parts(config, d, scans[d.name], around)]
+    rows: dict[str, dict[str, Any]] = {direction.name: {} for direction in config.data.directions}
+    used = [scan_folder, vocabulary]
+    for name in BUNDLES:
+        mine = [part for part in parts if part.bundle == name]
+        folder, entries = _encode(config, root, name, mine, vocabulary, bars) if mine else (root, [])
+        used += [folder] * bool(mine)
+        for part, entry in zip(mine, entries, strict=True):
+            about = entry["about"]
+            row = {"artefact": folder.name, **about, "removed": part.removed | about["removed"]}
+            rows[part.direction.name][part.name] = {**row, "sections": entry["sections"]}
     return {
-        "vocabulary": {"artefact": str(vocabulary.relative_to(root)), **artefacts.about(vocabulary)},
+        "vocabulary": {"artefact": vocabulary.name, **artefacts.about(vocabulary)},
         "directions": rows,
-        "artefacts": [str(folder.relative_to(root)) for folder in used],
+        "artefacts": [folder.name for folder in used],
     }
 
 
@@ -146,21 +150,32 @@ def _finished(root: Path, settings: str, bars: Bars) -> Store | None:
 # ------------------------------------------------------------------------------------------------------ clean
 
 
-def _scan(config: Config, root: Path, direction: Direction, around: Surroundings, bars: Bars) -> tuple[Path, Scan]:
-    """Flags of all training pairs of a direction, as an artefact."""
-    files = training_files(config, direction)
-    scripts = {language: sorted(around.scripts.get(language, ())) for language in (direction.src, direction.tgt)}
-    judged_by = [around.held_out.fingerprint(), asdict(limits_of(config)), scripts, config.data.invalid_utf8]
-    key = key_of(_identity(files), list(REASONS), *judged_by)
+def _scan(config: Config, root: Path, around: Surroundings, bars: Bars) -> tuple[Path, dict[str, Scan]]:
+    """Flags of all training pairs, as an artefact."""
+    directions = config.data.directions
+    keys = [_scan_key(config, direction, around) for direction in directions]
 
-    def build(folder: Path) -> dict[str, Any]:
-        result = scan_training(config, direction, around, bars)
-        (folder / "flags").write_bytes(result.flags.tobytes())
-        return {"characters": result.characters}
+    def build(missing: list[int]) -> Generator[bundle.Write, None, None]:
+        for _, scan in scan_training(config, [directions[position] for position in missing], around, bars):
+            yield partial(write, scan)
 
-    folder = artefacts.make(root / "scan", direction.name, key, build)
-    flags = np.fromfile(folder / "flags", dtype=np.uint16)
-    return folder, Scan(flags, tuple(artefacts.about(folder)["characters"]))
+    def write(scan: Scan, part: bundle.PartWriter) -> dict[str, Any]:
+        part.append("flags", scan.flags.tobytes())
+        return {"characters": scan.characters}
+
+    folder, entries = bundle.make(root, "scan", keys, ["flags"], build)
+    scans = {}
+    for direction, entry in zip(directions, entries, strict=True):
+        flags = read_section(folder, entry["sections"]["flags"], np.dtype(np.uint16))
+        scans[direction.name] = Scan(flags, tuple(entry["about"]["characters"]))
+    return folder, scans
+
+
+def _scan_key(config: Config, direction: Direction, around: Surroundings) -> str:
+    languages = (direction.src, direction.tgt)
+    scripts = {language: sorted(around.scripts.get(language, ())) for language in languages}
+    judged_by = [around.held_out.fingerprint(*languages), asdict(limits_of(config)), scripts, config.data.invalid_utf8]
+    return key_of(_identity(training_files(config, direction)), list(REASONS), *judged_by)
 
 
 def _identity(files: Files) -> list[Any]:
@@ -170,18 +185,18 @@ def _identity(files: Files) -> list[Any]:
 # ------------------------------------------------------------------------------------------------- vocabulary
 
 
-def _vocabulary(config: Config, root: Path, scans: dict[str, tuple[Path, Scan]], bars: Bars) -> Path:
+def _vocabulary(config: Config, root: Path, scans: dict[str, Scan], bars: Bars) -> Path:
     """Source and target vocabularies, as an artefact that also says how they serve each language."""
     directions = config.data.directions
     texts, learned_from = [], {}
     for direction in directions:
         files = training_files(config, direction)
-        kept = scans[direction.name][1].kept(rules_of(config))
+        kept = scans[direction.name].kept(rules_of(config))
         if not kept.any():
             raise CorpusError(f"{files[0].path}: cleaning leaves no training pair; see `evenglot check`")
         learned_from[direction.name] = [_identity(files), _digest(kept)]
         for position, language in enumerate((direction.src, direction.tgt)):
-            texts.append(Text(language, SIDES[position], kept, _Sentences(config, direction, position)))
+            texts.append(Text(language, SIDES[position], kept, partial(read_some, files[position])))
     key = key_of(config.vocabulary.model_dump(), learned_from)
 
     def build(folder: Path) -> dict[str, Any]:
@@ -195,22 +210,10 @@ def _vocabulary(config: Config, root: Path, scans: dict[str, tuple[Path, Scan]],
     return artefacts.make(root, "vocabulary", key, build)
 
 
-@dataclass(frozen=True)
-class _Sentences:
-    """One side of a training corpus, read anew each time it is asked for."""
-
-    config: Config
-    direction: Direction
-    position: int
-
-    def __iter__(self) -> Iterator[str]:
-        for pair in pairs_of(self.config, training_files(self.config, self.direction), "train"):
-            yield pair[self.position] if pair is not None else ""
-
-
 def _tags(directions: Iterable[Direction]) -> list[str]:
     directions = list(directions)
-    return sorted({tag(direction, tag_kind(directions)) for direction in directions})
+    kind = tag_kind(directions)
+    return sorted({tag(direction, kind) for direction in directions})
 
 
 def _digest(mask: Mask) -> str:
@@ -222,32 +225,26 @@ def _digest(mask: Mask) -> str:
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """A split to be encoded: from which files, which of their pairs, and what segmentation may not exceed."""
+    """A split of a direction to be encoded: from which files, which of their pairs, and the limits of segmentation."""
 
     name: str
+    direction: Direction
     split: Split
     files: Files
     chosen: Mask | None  # None: all
     limits: PieceLimits
     removed: dict[str, int]
 
+    @property
+    def bundle(self) -> str:
+        """The bundle that it is stored in."""
+        return "train" if self.split == "train" else "held_out"
 
-@dataclass(frozen=True)
-class PieceLimits:
-    """How many pieces the sides of a pair may have; by default any number."""
-
-    shortest: int = 0
-    longest: float = float("inf")
-    ratio: float = float("inf")
-
-    def broken_by(self, source: int, target: int) -> str | None:
-        """The reason to leave out a pair with so many pieces, if there is one."""
-        longer, shorter = max(source, target), min(source, target)
-        if shorter < self.shortest:
-            return "too_few_pieces"
-        if longer > self.longest:
-            return "too_many_pieces"
-        return "piece_ratio" if longer > self.ratio * shorter else None
+    def key(self, vocabulary: Path) -> str:
+        """The hash of all that its content depends on."""
+        selection = None if self.chosen is None else _digest(self.chosen)
+        limits = [self.limits.shortest, str(self.limits.longest), str(self.limits.ratio)]
+        return key_of(_identity(self.files), selection, limits, vocabulary.name, self.direction.name, self.name)
 
 
 def _parts(config: Config, direction: Direction, scan: Scan, around: Surroundings) -> Iterator[Part]:
@@ -256,15 +253,15 @@ def _parts(config: Config, direction: Direction, scan: Scan, around: Surrounding
     ratio = clean.max_piece_ratio or float("inf")
     limits = PieceLimits(clean.min_pieces, clean.max_pieces, ratio)
     train = training_files(config, direction)
-    yield Part("train", "train", train, scan.kept(rules), limits, scan.removed(rules))
+    yield Part("train", direction, "train", train, scan.kept(rules), limits, scan.removed(rules))
     if (valid := config.data.files(direction, "valid")) is not None:
         usable = around.usable[direction.name, "valid"]
         empty = {"empty": int(np.count_nonzero(~usable))}
         short = PieceLimits(longest=clean.max_pieces)
-        yield Part("valid", "valid", valid, _capped(usable, config, direction), short, {})
-        yield Part("valid_full", "valid", valid, usable, PieceLimits(), empty)
+        yield Part("valid", direction, "valid", valid, _capped(usable, config, direction), short, {})
+        yield Part("valid_full", direction, "valid", valid, usable, PieceLimits(), empty)
     if (test := config.data.files(direction, "test")) is not None:
-        yield Part("test", "test", test, None, PieceLimits(), {})
+        yield Part("test", direction, "test", test, None, PieceLimits(), {})
 
 
 def _capped(usable: Mask, config: Config, direction: Direction) -> Mask:
@@ -278,57 +275,67 @@ def _capped(usable: Mask, config: Config, direction: Direction) -> Mask:
     return chosen
 
 
-def _encode(config: Config, root: Path, direction: Direction, part: Part, vocabulary: Path, bars: Bars) -> Path:
-    """Token ids of a part of a direction, as an artefact."""
-    files, chosen = part.files, part.chosen
-    selection = None if chosen is None else _digest(chosen)
-    limits = [part.limits.shortest, str(part.limits.longest), str(part.limits.ratio)]
-    key = key_of(_identity(files), selection, limits, vocabulary.name, direction.name)
+def _encode(
+    config: Config, root: Path, name: str, parts: list[Part], vocabulary: Path, bars: Bars
+) -> tuple[Path, list[bundle.Entry]]:
+    """Token ids of some parts, as an artefact."""
+    keys = [part.key(vocabulary) for part in parts]
 
-    def build(folder: Path) -> dict[str, Any]:
-        encoder = _Encoder(folder, vocabulary, direction, part.limits, config.store.threads)
-        with bars.task(f"encoding {part.name} {direction.name}", size_on_disk(files)) as advance:
-            pairs = pairs_of(config, files, part.split, advance)
-            wanted = pairs if chosen is None else select(pairs, chosen, files)
-            encoder.write((pair for pair in wanted if pair is not None), keep_text=part.split != "train")
-        return encoder.close()
+    def build(missing: list[int]) -> Generator[bundle.Write, None, None]:
+        wanted = [parts[position] for position in missing]
+        size = sum(size_on_disk(part.files) for part in wanted)
+        processes = processes_for(size, config.store.threads)
+        with bars.task(f"encoding {name.replace('_', '-')} text", size) as advance:
+            requests = _requests(config, wanted, vocabulary, advance)
+            with closing(each(_encoder(vocabulary), requests, processes)) as results:
+                for part, group in groupby(results, itemgetter(0)):
+                    yield partial(_write, part, (encoded for _, encoded in group))
 
-    return artefacts.make(root / part.name, direction.name, key, build)
+    return bundle.make(root, name, keys, BUNDLES[name], build)
 
 
-class _Encoder:
-    """Sentence pairs -> files of ids (and text), without those that segmentation shows to be out of limits."""
+def _encoder(vocabulary: Path) -> Encoder:
+    dtypes = artefacts.about(vocabulary)["dtype"]
+    source, target = ((vocabulary / f"{side}.model").read_bytes() for side in SIDES)
+    return Encoder((source, target), (dtypes["source"], dtypes["target"]))
 
-    def __init__(self, folder: Path, vocabulary: Path, direction: Direction, limits: PieceLimits, threads: int) -> None:
-        about = artefacts.about(vocabulary)
-        self._models = [sentencepiece.SentencePieceProcessor(model_file=str(vocabulary / f"{s}.model")) for s in SIDES]
-        self._writers = [SequenceWriter(folder, side, np.dtype(about["dtype"][side])) for side in SIDES]
-        self._tag = self._models[0].piece_to_id(tag(direction, about["tag_side"]))
-        self._folder, self._limits, self._threads = folder, limits, threads
-        self._removed: Counter[str] = Counter()
-        self._pairs = 0
 
-    def write(self, pairs: Iterator[Pair], keep_text: bool) -> None:
-        """Encode everything, chunk by chunk."""
-        texts = [(self._folder / f"{side}.txt").open("wb") if keep_text else nullcontext() for side in SIDES]
-        with texts[0] as source_text, texts[1] as target_text:
-            while chunk := list(islice(pairs, CHUNK)):
-                sources, targets = (
-                    model.encode([pair[side] for pair in chunk], num_threads=self._threads)
-                    for side, model in enumerate(self._models)
-                )
-                reasons = [self._limits.broken_by(len(s), len(t)) for s, t in zip(sources, targets, strict=True)]
-                fits = [reason is None for reason in reasons]
-                self._removed.update(reason for reason in reasons if reason is not None)
-                self._pairs += sum(fits)
-                self._writers[0].append([[self._tag, *ids, EOS] for ids in compress(sources, fits)])
-                self._writers[1].append([[*ids, EOS] for ids in compress(targets, fits)])
-                if source_text is not None and target_text is not None:
-                    for source, target in compress(chunk, fits):
-                        source_text.write(source.encode() + b"\n")
-                        target_text.write(target.encode() + b"\n")
+def _requests(
+    config: Config, parts: Iterable[Part], vocabulary: Path, advance: Advance
+) -> Iterator[tuple[Part, Request]]:
+    """All blocks of these parts; an error if the text changed length since it was scanned."""
+    tag_side = artefacts.about(vocabulary)["tag_side"]
+    for part in parts:
+        what = (part.limits, tag(part.direction, tag_side), part.split != "train", advice(config, part.split))
+        pairs = 0
+        for block in read_blocks(part.files, advance):
+            pairs += block.count
+            chosen = None if part.chosen is None else part.chosen[block.first : pairs]
+            if chosen is not None and len(chosen) < block.count:
+                raise changed(part.files[0])
+            yield part, Request(block, chosen, *what)
+        if part.chosen is not None and pairs < len(part.chosen):
+            raise changed(part.files[0])
 
-    def close(self) -> dict[str, Any]:
-        """Finish the files; what was written?"""
-        source, target = (writer.close() for writer in self._writers)
-        return {"pairs": self._pairs, "source_tokens": source, "target_tokens": target, "removed": dict(self._removed)}
+
+def _write(part: Part, blocks: Iterable[Encoded], writer: bundle.PartWriter) -> dict[str, Any]:
+    """Write the ids, offsets and text of a part; what the manifest says about it."""
+    lengths: list[tuple[ShortLengths, ShortLengths]] = []
+    removed: Counter[str] = Counter()
+    for block in blocks:
+        lengths.append(block.lengths)
+        removed.update(block.removed)
+        for number, side in enumerate(SIDES):
+            writer.append(f"{side}.ids", block.ids[number])
+            if block.text is not None:
+                writer.append(f"{side}.txt", block.text[number])
+    tokens = {}
+    for number, side in enumerate(SIDES):
+        sides = (np.zeros(1, dtype=np.int32), *(each[number] for each in lengths))
+        offsets = np.cumsum(np.concatenate(sides), dtype=np.int64)
+        writer.append(f"{side}.offsets", offsets.tobytes(), "offsets")
+        tokens[f"{side}_tokens"] = int(offsets[-1])
+    pairs = sum(len(each[0]) for each in lengths)
+    if pairs == 0:
+        raise CorpusError(f"{part.files[0].path}: no pair is left of {part.name}; relax `clean`")
+    return {"pairs": pairs, **tokens, "removed": dict(removed)}

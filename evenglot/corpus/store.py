@@ -1,15 +1,15 @@
 """The store: token ids of every direction and split, memory-mapped, with the vocabularies and a manifest.
 
-store/manifest.json                      which artefacts belong to the store; written last
+store/manifest.json                      which artefacts belong to the store, and where each part is; written last
 store/vocabulary.KEY/source.model, target.model
-store/train/por-en.KEY/source.ids, source.offsets, target.ids, target.offsets
-store/valid/..., store/valid_full/..., store/test/...     also with the raw text
+store/train.KEY/source.ids, target.ids, offsets            of all directions, one after the other
+store/held_out.KEY/...                                     the same of validation and test sets, with the raw text
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -17,48 +17,25 @@ from typing import Any
 
 import numpy as np
 import sentencepiece
+from numpy.typing import NDArray
 
 from evenglot import yaml12
 from evenglot.config import Config, load_config
 from evenglot.corpus import artefacts
 from evenglot.corpus.artefacts import DamagedError, key_of
+from evenglot.corpus.bundle import Section
 from evenglot.corpus.vocabulary import Coverage
-from evenglot.directions import SIDES
+from evenglot.directions import SIDES, Side
 from evenglot.files import write_json
 from evenglot.sequences import Ids, ParallelSequences, Sequences
 
 MANIFEST, CONFIG = "manifest.json", "config.yaml"
 
 
-class SequenceWriter:
-    """Appends sentences of ids to two files; only their lengths are kept in memory."""
-
-    def __init__(self, folder: Path, side: str, dtype: type[np.unsignedinteger[Any]]) -> None:
-        self._ids = (folder / f"{side}.ids").open("wb")
-        self._offsets_path = folder / f"{side}.offsets"
-        self._dtype = dtype
-        self._lengths = [np.zeros(1, dtype=np.int64)]
-
-    def append(self, sentences: list[list[int]]) -> None:
-        """Write these sentences."""
-        self._lengths.append(np.array([len(sentence) for sentence in sentences], dtype=np.int64))
-        pieces = np.array([piece for sentence in sentences for piece in sentence], dtype=self._dtype)
-        self._ids.write(pieces.tobytes())  # not `tofile`, which does not report a full disk
-
-    def close(self) -> int:
-        """Write the offsets; return the total number of ids."""
-        self._ids.close()
-        offsets = np.cumsum(np.concatenate(self._lengths))
-        self._offsets_path.write_bytes(offsets.tobytes())
-        return int(offsets[-1])
-
-
-def read_sequences(folder: Path, side: str, dtype: str) -> Sequences:
-    """The ids of one side, memory-mapped."""
-    offsets = np.fromfile(folder / f"{side}.offsets", dtype=np.int64)
-    file = folder / f"{side}.ids"
-    ids: Ids = np.memmap(file, dtype=dtype, mode="r") if offsets[-1] else np.empty(0, dtype=dtype)
-    return Sequences(ids, offsets)
+def read_section(folder: Path, section: Sequence[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
+    """A range of bytes of a file, as an array."""
+    file, start, size, _ = section
+    return np.fromfile(folder / file, dtype=dtype, count=size // dtype.itemsize, offset=start)
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,15 +100,35 @@ class Store:
         return tuple(self.manifest["directions"][direction])
 
     def corpus(self, direction: str, split: str) -> ParallelSequences:
-        """Token ids of a direction and split."""
-        folder = self._artefact(direction, split)
-        source, target = (read_sequences(folder, side, self.manifest["vocabulary"]["dtype"][side]) for side in SIDES)
+        """Token ids of a direction and split, memory-mapped."""
+        source, target = (self._sequences(direction, split, side) for side in SIDES)
         return ParallelSequences(source, target)
+
+    def _sequences(self, direction: str, split: str, side: Side) -> Sequences:
+        dtype = np.dtype(self.manifest["vocabulary"]["dtype"][side])
+        folder, sections = self._artefact(direction, split), self._sections(direction, split)
+        offsets = read_section(folder, sections[f"{side}.offsets"], np.dtype(np.int64))
+        file, start, size, _ = sections[f"{side}.ids"]
+        if not size:
+            return Sequences(np.empty(0, dtype=dtype), offsets)
+        first = start // dtype.itemsize
+        return Sequences(self._mapped(folder / file, dtype)[first : first + size // dtype.itemsize], offsets)
+
+    def _mapped(self, file: Path, dtype: np.dtype[Any]) -> Ids:
+        """The ids in a file. It is mapped once, because each mapping takes a file descriptor."""
+        if file not in self._maps:
+            self._maps[file] = np.memmap(file, dtype=dtype, mode="r")
+        return self._maps[file]
+
+    @cached_property
+    def _maps(self) -> dict[Path, Ids]:
+        return {}
 
     def text(self, direction: str, split: str, side: str) -> list[str]:
         """The raw sentences of one side of a validation or test set."""
-        file = self._artefact(direction, split) / f"{side}.txt"
-        return file.read_bytes().decode("utf-8").split("\n")[:-1]
+        section = self._sections(direction, split)[f"{side}.txt"]
+        content = read_section(self._artefact(direction, split), section, np.dtype(np.uint8)).tobytes()
+        return content.decode("utf-8").split("\n")[:-1]
 
     def vocabulary(self, side: str) -> sentencepiece.SentencePieceProcessor:
         """The SentencePiece model of the source or the target side."""
@@ -146,13 +143,25 @@ class Store:
         """A hash of the content: equal for stores made from the same text with the same settings, on any machine."""
         vocabulary = self.manifest["vocabulary"]
         corpora = {
-            direction: {split: artefacts.contents(self._artefact(direction, split)) for split in self.splits(direction)}
+            direction: {split: self._contents(direction, split) for split in self.splits(direction)}
             for direction in self.directions
         }
         return key_of(vocabulary["hash"], vocabulary["tags"], corpora)
 
     def _artefact(self, direction: str, split: str) -> Path:
         return self.folder / str(self.manifest["directions"][direction][split]["artefact"])
+
+    def _sections(self, direction: str, split: str) -> dict[str, Section]:
+        """Where the ids, offsets and text are. In the layout of earlier versions, each is a file."""
+        sections = self.manifest["directions"][direction][split].get("sections")
+        if sections is None:
+            files = artefacts.contents(self._artefact(direction, split))
+            sections = {name: (name, 0, size, crc) for name, (size, crc) in files.items()}
+        return dict(sections)
+
+    def _contents(self, direction: str, split: str) -> dict[str, list[int]]:
+        """Size and checksum of ids, offsets and text."""
+        return {name: [size, crc] for name, (_, _, size, crc) in self._sections(direction, split).items()}
 
 
 def config_key(root: Path) -> str | None:

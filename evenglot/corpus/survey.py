@@ -2,28 +2,32 @@
 
 from __future__ import annotations
 
+import sys
+from collections import Counter
 from collections.abc import Iterable, Iterator
+from contextlib import closing
 from dataclasses import dataclass
-from itertools import islice, zip_longest
-from typing import TypeVar, cast
+from itertools import groupby
+from operator import itemgetter
 
 import numpy as np
 from numpy.typing import NDArray
 
 from evenglot.config import Config
 from evenglot.config.data import Split
-from evenglot.corpus.clean import HeldOut, Limits, Scan, main_scripts, scan
-from evenglot.corpus.read import Advance, CorpusError, Pair, read_pairs, reject_invalid
+from evenglot.corpus.clean import HeldOut, Judge, Limits, Scan, combine, excerpt, main_scripts
+from evenglot.corpus.read import Block, CorpusError, Files, read_blocks
+from evenglot.corpus.workers import each, processes_for
 from evenglot.directions import Direction
 from evenglot.progress import Bars
-from evenglot.text_file import TextFile
 
 HELD_OUT_SPLITS: tuple[Split, ...] = ("valid", "test")
 SCRIPT_SAMPLE = 1000  # pairs of each corpus from which the scripts of a language are determined
 
-Files = tuple[TextFile, TextFile]
+SAMPLE_BYTES = 1 << 18  # about as much text
+
 Mask = NDArray[np.bool_]
-T = TypeVar("T")
+Labelled = tuple[Direction, Split, Files]
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,39 +42,61 @@ class Surroundings:
 def read_surroundings(config: Config) -> Surroundings:
     """Read all validation and test sets, and the beginning of each training corpus."""
     held_out = HeldOut()
-    usable: dict[tuple[str, str], Mask] = {}
-    samples: dict[str, list[str]] = {}
-    for direction in config.data.directions:
-        for split in HELD_OUT_SPLITS:
-            if (files := config.data.files(direction, split)) is None:
-                continue
-            good = []
-            for pair in pairs_of(config, files, split):
-                good.append(pair is not None and all(pair))
-                if pair is not None:
-                    held_out.add(direction.src, pair[0])
-                    held_out.add(direction.tgt, pair[1])
-            if not any(good):
+    usable: dict[tuple[str, str], list[Mask]] = {}
+    characters: dict[str, Counter[str]] = {}
+    texts = [label for direction in config.data.directions for label in _known(config, direction)]
+    size = sum(min(size_on_disk(files), SAMPLE_BYTES if split == "train" else sys.maxsize) for _, split, files in texts)
+    processes = processes_for(size, config.store.threads)
+    with closing(each(excerpt, _excerpts(config, texts), processes)) as results:
+        for (direction, split, files), group in groupby(results, itemgetter(0)):
+            for _, found in group:
+                for side, language in enumerate((direction.src, direction.tgt)):
+                    if found.keys is not None:
+                        held_out.add(language, found.keys[side])
+                    if found.characters is not None:
+                        characters.setdefault(language, Counter()).update(found.characters[side])
+                usable.setdefault((direction.name, split), []).append(found.usable)
+            if split != "train" and not any(map(np.any, usable[direction.name, split])):
                 raise CorpusError(f"{files[0].path}: empty; remove `{split}` from the configuration if there is none")
-            usable[direction.name, split] = np.array(good)
-        for pair in islice(pairs_of(config, training_files(config, direction), "train"), SCRIPT_SAMPLE):
-            if pair is not None:
-                samples.setdefault(direction.src, []).append(pair[0])
-                samples.setdefault(direction.tgt, []).append(pair[1])
-    scripts = {language: main_scripts(sentences) for language, sentences in samples.items()}
-    return Surroundings(held_out, usable, scripts)
+    masks = {(name, split): np.concatenate(parts) for (name, split), parts in usable.items() if split != "train"}
+    return Surroundings(held_out, masks, {language: main_scripts(counts) for language, counts in characters.items()})
 
 
-def scan_training(config: Config, direction: Direction, around: Surroundings, bars: Bars) -> Scan:
-    """Apply the cleaning rules to every training pair of a direction."""
-    files = training_files(config, direction)
-    with bars.task(f"reading {direction.name}", size_on_disk(files)) as advance:
-        pairs = pairs_of(config, files, "train", advance)
-        languages = (direction.src, direction.tgt)
-        result = scan(pairs, languages, around.held_out, around.scripts, limits_of(config))
-    if len(result) == 0:
-        raise CorpusError(f"{files[0].path}: empty; no training data for {direction.name}")
-    return result
+def _known(config: Config, direction: Direction) -> Iterator[Labelled]:
+    """The files of a direction: held-out text, then training text."""
+    for split in (*HELD_OUT_SPLITS, "train"):
+        if (files := config.data.files(direction, split)) is not None:
+            yield direction, split, files
+
+
+def _excerpts(config: Config, texts: Iterable[Labelled]) -> Iterator[tuple[Labelled, tuple[Block, bool, str | None]]]:
+    """All held-out text, and the beginning of training text."""
+    for label in texts:
+        _, split, files = label
+        for block in read_blocks(files):
+            left = SCRIPT_SAMPLE - block.first if split == "train" else block.count
+            yield label, (block.head(left), split != "train", advice(config, split))
+            if block.count > left:
+                break
+
+
+def scan_training(
+    config: Config, directions: Iterable[Direction], around: Surroundings, bars: Bars
+) -> Iterator[tuple[Direction, Scan]]:
+    """Apply the cleaning rules to every training pair of these directions."""
+    texts = [(direction, training_files(config, direction)) for direction in directions]
+    size, limits = sum(size_on_disk(files) for _, files in texts), limits_of(config)
+    judge = Judge(around.held_out, around.scripts, limits, advice(config, "train"))
+    with bars.task("reading", size) as advance:
+        tasks = (
+            (text, (block, (text[0].src, text[0].tgt))) for text in texts for block in read_blocks(text[1], advance)
+        )
+        with closing(each(judge, tasks, processes_for(size, config.store.threads))) as results:
+            for (direction, files), group in groupby(results, itemgetter(0)):
+                result = combine((judged for _, judged in group), limits.max_ratio)
+                if len(result) == 0:
+                    raise CorpusError(f"{files[0].path}: empty; no training data for {direction.name}")
+                yield direction, result
 
 
 def training_files(config: Config, direction: Direction) -> Files:
@@ -102,27 +128,16 @@ def rules_of(config: Config) -> list[str]:
     return [rule for rule, on in wanted.items() if on]
 
 
-def pairs_of(config: Config, files: Files, split: Split, on_read: Advance | None = None) -> Iterator[Pair | None]:
-    """The pairs of a corpus; a line that is not UTF-8 is an error, or None if the configuration says `drop`.
+def advice(config: Config, split: Split) -> str | None:
+    """What an error about a line that is not UTF-8 advises; None if the configuration says `drop`.
 
     In a test set it is always an error, because scores are comparable only on identical sets.
     """
-    pairs = read_pairs(*files, on_read)
     if split == "test":
-        return reject_invalid(pairs, *files, "convert the file; test sets are never filtered")
+        return "convert the file; test sets are never filtered"
     if config.data.invalid_utf8 == "drop":
-        return pairs
-    return reject_invalid(pairs, *files, "convert the file, or set data.invalid_utf8: drop")
-
-
-def select(items: Iterable[T], chosen: Mask, files: Files) -> Iterator[T]:
-    """The chosen items; an error if the text changed length since it was scanned."""
-    nothing = object()
-    for item, wanted in zip_longest(items, chosen.tolist(), fillvalue=nothing):
-        if item is nothing or wanted is nothing:
-            raise CorpusError(f"{files[0].path}: changed while being read; run the command again")
-        if wanted:
-            yield cast(T, item)
+        return None
+    return "convert the file, or set data.invalid_utf8: drop"
 
 
 def size_on_disk(files: Files) -> int:

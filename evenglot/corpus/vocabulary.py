@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
-from itertools import chain, compress, islice
 from typing import Any, Literal
 
 import numpy as np
@@ -22,6 +21,7 @@ from evenglot.symbols import EOS, PAD, UNK
 
 TRAINING_THREADS = 4  # fixed, because the learned vocabulary depends on it
 COVERAGE_SAMPLE = 2000  # sentences of a corpus used to measure coverage
+MAX_COVERAGE_SAMPLE = 20_000  # of all corpora of a language
 ENGLISH = frozenset({"en", "eng"})
 MAX_OVERSAMPLING = 1.5  # maximum length of the sample relative to the corpus (as in the paper's scripts)
 
@@ -117,18 +117,19 @@ def piece_characters(model: sentencepiece.SentencePieceProcessor) -> NDArray[np.
 
 @dataclass(frozen=True, eq=False)
 class Text:
-    """One side of a training corpus: its language, a mask of the kept sentences, and a re-readable iterable."""
+    """One side of a training corpus: its language, a mask of the kept sentences, and how to read some of them."""
 
     language: str
     side: Side
     kept: NDArray[np.bool_]
-    sentences: Iterable[str]
+    read: Callable[[NDArray[np.int64]], Iterable[str]]  # sentences by their positions, in ascending order
 
     def __len__(self) -> int:
         return int(np.count_nonzero(self.kept))
 
-    def __iter__(self) -> Iterator[str]:
-        return compress(self.sentences, self.kept)
+    def pick(self, chosen: NDArray[Any] | slice) -> Iterable[str]:
+        """Some of the kept sentences, in their order."""
+        return self.read(np.flatnonzero(self.kept)[chosen])
 
 
 def learn_vocabularies(
@@ -159,8 +160,10 @@ def learn_vocabularies(
     processors = {side: sentencepiece.SentencePieceProcessor(model_proto=model) for side, model in models.items()}
     served: dict[str, dict[str, float]] = {}
     for language, side in dict.fromkeys((text.language, text.side) for text in texts):
-        mine = [islice(text, COVERAGE_SAMPLE) for text in texts if (text.language, text.side) == (language, side)]
-        served[f"{language} ({side})"] = asdict(coverage(processors[side], list(chain(*mine))))
+        mine = [text for text in texts if (text.language, text.side) == (language, side)]
+        first = slice(min(COVERAGE_SAMPLE, max(MAX_COVERAGE_SAMPLE // len(mine), 1)))
+        sample = [sentence for text in mine for sentence in text.pick(first)]
+        served[f"{language} ({side})"] = asdict(coverage(processors[side], sample))
     about = {
         "kind": settings.kind,
         "asked": asked,
@@ -200,7 +203,8 @@ def balanced_sample(texts: Sequence[Text], tau: float, most: int, seed: int) -> 
     for number, text in enumerate(texts):
         wanted = round(total * shares[text.language] * len(text) / sizes[text.language])
         times = repetitions(len(text), wanted, generator(seed, "vocabulary", number))
-        for sentence, count in zip(text, times.tolist(), strict=True):
+        chosen = np.flatnonzero(times)
+        for sentence, count in zip(text.pick(chosen), times[chosen].tolist(), strict=True):
             sample += [sentence] * count
     # Shuffled, because SentencePiece's time is quadratic in the length of repeated stretches of text.
     return [sample[i] for i in generator(seed, "vocabulary").permutation(len(sample))]

@@ -66,7 +66,7 @@ class Check:
 def check(config: Config, bars: Bars) -> Check:
     """Read and check all text of the configuration."""
     around = read_surroundings(config)
-    scans = {d.name: scan_training(config, d, around, bars) for d in config.data.directions}
+    scans = {d.name: scan for d, scan in scan_training(config, config.data.directions, around, bars)}
     rules = rules_of(config)
     kept = {name: int(scan.kept(rules).sum()) for name, scan in scans.items()}
     tokens = {name: _estimate_tokens(scan, kept[name]) for name, scan in scans.items()}

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evenglot.batches.draw import draw, interval_counts, released_interval_counts
+from evenglot.batches.draw import RecentOrders, draw, interval_counts, released_interval_counts
+from evenglot.seeding import generator
 from tests.batches.cases import SEEDS, corpora, mixtures
 from tests.golden_cases import golden
 
@@ -143,13 +144,41 @@ def test_the_released_rule_misses_pairs_of_an_oversampled_corpus_as_often_as_cha
     assert missed == pytest.approx(np.exp(-3.001), abs=0.02)  # expected with replacement
 
 
-def test_take_finds_what_belongs_to_each_row():
-    interval = draw({"b": 40, "a": 30}, {"a": 0.2, "b": 0.8}, seed=1, interval=0)
-    found = interval.take({"a": np.arange(30), "b": 100 + np.arange(40)})
-    expected = [
-        {"a": 0, "b": 100}[interval.names[d]] + i for d, i in zip(interval.direction, interval.pair, strict=True)
-    ]
-    assert found.tolist() == expected
+@given(corpora(), SEEDS)
+def test_take_finds_what_belongs_to_each_row(case, seed):
+    sizes, q = case
+    interval = draw(sizes, q, seed=seed, interval=0)
+    first = dict(zip(interval.names, range(0, 10**6, 1000), strict=False))
+    found = interval.take(lambda name, pairs: np.stack([first[name] + pairs, -pairs]))
+    rows = zip(interval.direction, interval.pair, strict=True)
+    assert found.T.tolist() == [[first[interval.names[d]] + pair, -pair] for d, pair in rows]
+
+
+def test_take_looks_at_drawn_pairs_only():
+    interval = draw({"a": 10**6, "b": 10**6, "c": 10**6}, {"a": 0.5, "b": 0.5, "c": 0}, seed=1, interval=0, pairs=20)
+    asked = {}
+    interval.take(lambda name, pairs: asked.setdefault(name, pairs))
+    assert {name: len(pairs) for name, pairs in asked.items()} == {"a": 10, "b": 10}
+
+
+@given(st.integers(1, 70_000), SEEDS, st.sampled_from(["a", "b"]))
+def test_a_remembered_order_is_the_permutation_that_was_always_drawn(size, seed, name):
+    orders = RecentOrders(limit=10**6)
+    expected = generator(seed, "draw", name).permutation(size).tolist()
+    assert orders.find((seed, name, size)).tolist() == orders.find((seed, name, size)).tolist() == expected
+
+
+def test_orders_are_remembered_within_a_limit():
+    orders = RecentOrders(limit=1000)
+    first = orders.find((1, "a", 200))
+    assert orders.find((1, "a", 200)) is first
+    orders.find((1, "b", 200))
+    orders.find((1, "a", 200))
+    orders.find((1, "c", 301))  # two bytes a pair
+    assert orders.size == 802
+    assert orders.find((1, "a", 200)) is first  # b was used less recently
+    assert len(orders.find((1, "d", 5000))) == 5000  # too large to remember
+    assert orders.size == 0
 
 
 @pytest.mark.parametrize(

@@ -181,3 +181,13 @@ def test_what_goes_wrong_in_the_thread_is_raised_in_the_reader(corpora):
     with pytest.raises(IndexError, match="out of bounds"):  # NumPy's
         list(loader(broken).iterate())
     assert threading.active_count() == before
+
+
+@pytest.mark.parametrize("pairs", [5, 2000])
+def test_lengths_are_those_of_the_drawn_pairs_in_short_and_long_intervals(corpora, pairs):
+    interval = draw(SIZES, SIZES, seed=1, interval=0, pairs=pairs)
+    plan = load(corpora, interval, budget=256, pad=PAD).plan
+    drawn = [(corpora[interval.names[d]], i) for d, i in zip(interval.direction, interval.pair, strict=True)]
+    lengths = [(len(corpus.source[i]), len(corpus.target[i])) for corpus, i in drawn]
+    assert plan.tokens.sum() == sum(map(sum, lengths))
+    assert plan.target_tokens.sum() == sum(target for _, target in lengths)

@@ -1,3 +1,7 @@
+import pickle
+import unicodedata
+from collections import Counter
+
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
@@ -5,12 +9,15 @@ from hypothesis import strategies as st
 from evenglot.corpus.clean import (
     REASONS,
     HeldOut,
+    Judge,
     Limits,
+    combine,
+    foreign,
     is_foreign,
+    keys_of,
     main_scripts,
+    normalized,
     repeated,
-    scan,
-    sentence_key,
     unusual,
 )
 
@@ -18,9 +25,24 @@ LATIN, CYRILLIC = frozenset({"LATIN"}), frozenset({"CYRILLIC"})
 SCRIPTS = {"rus": CYRILLIC, "en": LATIN}
 
 
-def look(pairs, held_out=None, max_ratio=3.0):
-    limits = Limits(max_words=5, max_ratio=max_ratio)
-    return scan(pairs, ("rus", "en"), held_out or HeldOut(), SCRIPTS, limits)
+def look(pairs, held_out=None, max_ratio=3.0, block=1000):
+    """Scan pairs, in blocks of so many; None for one that is not UTF-8."""
+    judge = Judge(held_out or HeldOut(), SCRIPTS, Limits(max_words=5, max_ratio=max_ratio))
+    judged = []
+    for start in range(0, max(len(pairs), 1), block):
+        part = pairs[start : start + block]
+        sources, targets = ([pair[side] if pair else "" for pair in part] for side in (0, 1))
+        invalid = [i for i, pair in enumerate(part) if pair is None]
+        judged.append(judge.judge(sources, targets, ("rus", "en"), invalid, start))
+    return combine(judged, max_ratio)
+
+
+def held(**sentences):
+    """Held-out sentences by language."""
+    held_out = HeldOut()
+    for language, each in sentences.items():
+        held_out.add(language, keys_of(each))
+    return held_out
 
 
 def reasons(result, position):
@@ -28,9 +50,7 @@ def reasons(result, position):
 
 
 def test_every_rule_flags_what_it_is_about_and_nothing_else():
-    held_out = HeldOut()
-    held_out.add("en", "The  Secret sentence")
-    held_out.add("rus", "yes")
+    held_out = held(en=["The  Secret sentence"], rus=["yes"])
     typical = ("обычное предложение", "a usual sentence")
     cases = {
         "clean": typical,
@@ -51,8 +71,7 @@ def test_every_rule_flags_what_it_is_about_and_nothing_else():
 
 
 def test_a_held_out_sentence_counts_in_its_own_language_only():
-    held_out = HeldOut()
-    held_out.add("en", "Taxi")
+    held_out = held(en=["Taxi", ""])
     assert reasons(look([("такси", "taxi")], held_out), 0) == ["leakage"]
     assert "leakage" not in reasons(look([("Taxi", "a cab")], held_out), 0)
     assert "leakage" not in reasons(look([("", "")], held_out), 0)
@@ -91,24 +110,46 @@ def test_a_ratio_is_unusual_against_the_corpus_not_against_one():
 
 
 def test_scripts_are_measured_and_mixed_ones_are_all_kept():
-    assert main_scripts(["Привет, OK", "добрый день"]) == CYRILLIC
-    assert main_scripts(["Zdravo svete", "Здраво свете"]) == {"LATIN", "CYRILLIC"}
-    assert main_scripts(["日本語のテキスト", "カタカナ"]) == {"CJK"}
-    assert main_scripts(["123 !?"]) == frozenset()
+    assert main_scripts(Counter("Привет, OK добрый день")) == CYRILLIC
+    assert main_scripts(Counter("Zdravo svete Здраво свете")) == {"LATIN", "CYRILLIC"}
+    assert main_scripts(Counter("日本語のテキスト カタカナ")) == {"CJK"}
+    assert main_scripts(Counter("123 !?")) == frozenset()
     assert is_foreign("hello", CYRILLIC)
     assert not is_foreign("Windows XP установка программы", CYRILLIC)
     assert not is_foreign("123", CYRILLIC)
     assert not is_foreign("anything", frozenset())
 
 
-@given(st.text(max_size=20))
-def test_the_key_ignores_case_and_spaces(text):
-    assert sentence_key(text) == sentence_key(f"  {text}\t") == sentence_key(text.casefold())
+lines = st.lists(st.text(st.characters(exclude_characters="\n", exclude_categories=["Cs"]), max_size=12), max_size=6)
+
+
+@given(lines)
+def test_many_sentences_are_normalised_like_each_alone(sentences):
+    alone = [" ".join(unicodedata.normalize("NFKC", sentence).casefold().split()) for sentence in sentences]
+    assert normalized(sentences) == alone
+
+
+@given(st.text(st.characters(exclude_characters="\n", exclude_categories=["Cs"]), max_size=20))
+def test_case_and_spaces_do_not_hide_a_held_out_sentence(text):
+    variants = [text, f"  {text}\t", text.casefold(), f"{text}!"]
+    assert held(en=[text]).contains("en", variants).tolist() == [bool(text.split())] * 3 + [False]
+
+
+@given(lines, st.sampled_from([LATIN, CYRILLIC, LATIN | CYRILLIC, frozenset()]))
+def test_foreign_sentences_are_found_among_many(sentences, scripts):
+    assert foreign(sentences, scripts).tolist() == [is_foreign(sentence, scripts) for sentence in sentences]
+
+
+@given(pairs, st.integers(1, 5))
+def test_flags_do_not_depend_on_how_the_text_is_cut_into_blocks(pairs, block):
+    held_out = held(en=["ab"], rus=["аб а"])
+    whole, cut = look(pairs, held_out), look(pairs, held_out, block=block)
+    assert cut.flags.tolist() == whole.flags.tolist()
+    assert cut.characters == whole.characters
 
 
 def test_fingerprints_follow_the_content():
-    one, same, other = HeldOut(), HeldOut(), HeldOut()
-    for held_out, sentences in ((one, "ab"), (same, "ba"), (other, "ac")):
-        for sentence in sentences:
-            held_out.add("en", sentence)
-    assert one.fingerprint() == same.fingerprint() != other.fingerprint()
+    one, same, other = held(en=["a", "b"]), held(en=["b", "a"]), held(en=["a", "c"], rus=["a"])
+    assert one.fingerprint("en") == same.fingerprint("en") != other.fingerprint("en")
+    assert one.fingerprint("rus") != other.fingerprint("rus")
+    assert one.fingerprint("en", "rus") == pickle.loads(pickle.dumps(one)).fingerprint("en", "rus")

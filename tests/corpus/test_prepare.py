@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 from rich.console import Console
 
+from evenglot.corpus import prepare as preparing
+from evenglot.corpus import read, workers
 from evenglot.corpus.artefacts import DamagedError
 from evenglot.corpus.prepare import prepare
 from evenglot.corpus.read import CorpusError
@@ -17,6 +19,7 @@ from evenglot.corpus.store import open_store
 from evenglot.progress import Bars
 from evenglot.symbols import EOS, PAD, UNK
 from tests.corpus.conftest import sentences
+from tests.counting import calls_of
 from tests.killed import RENAMES, kill_itself_after
 from tests.training.commands import Command, finish
 
@@ -127,28 +130,57 @@ def test_a_copied_corpus_makes_the_same_store_and_a_changed_one_another(configur
     assert prepare(configure(), Bars()).fingerprint != before
 
 
-def made_again(before, after):
-    """Names of the artefacts that the second run had to make."""
-    new = {name.rsplit("/", 1)[0] for name in after if "/" in name and name not in before}
-    return sorted({name.rsplit(".", 1)[0] for name in new})
-
-
-def test_only_what_changed_is_made_again(configure, corpus):
+def test_only_what_changed_is_made_again(configure, corpus, monkeypatch):
+    scanned = calls_of(monkeypatch, preparing, "scan_training")
+    encoded = calls_of(monkeypatch, preparing, "read_blocks")
     prepare(configure(), Bars())
-    first = files_of(corpus / "store")
+    assert len(encoded) == 3 * 4
+    scanned.clear()
+    encoded.clear()
     prepare(configure("store.valid_cap=10"), Bars())
-    second = files_of(corpus / "store")
-    assert made_again(first, second) == ["valid/glg-en", "valid/por-en", "valid/rus-en"]
+    assert scanned == []
+    assert [files[0].path.name for files, _ in encoded] == [f"valid.{x}-en.{x}.gz" for x in ("por", "rus", "glg")]
     more = "\n".join([*sentences("rus", 0, 121), ""]), "\n".join([*sentences("en", 0, 121), ""])
     for language, text in zip(("rus", "en"), more, strict=True):
         (corpus / f"train.rus-en.{language}.gz").write_bytes(gzip.compress(text.encode()))
+    encoded.clear()
     prepare(configure("store.valid_cap=10", "vocabulary.size_other=90"), Bars())
-    third = files_of(corpus / "store")
-    remade = made_again(second, third)
-    assert "scan/rus-en" in remade
-    assert "scan/por-en" not in remade
-    assert "vocabulary" in remade
-    assert len({name.split("/")[1].split(".")[0] for name in third if name.startswith("train/")}) == 3  # none left over
+    (((_, directions, *_),), again) = scanned, encoded
+    assert [direction.name for direction in directions] == ["rus-en"]
+    assert len(again) == 3 * 4  # with another vocabulary
+    folders = [path.name.split(".")[0] for path in (corpus / "store").iterdir() if path.is_dir()]
+    assert sorted(folders) == ["held_out", "scan", "train", "vocabulary"]  # none left over
+
+
+def test_the_number_of_files_does_not_depend_on_the_number_of_directions(configure, corpus):
+    one = prepare(configure("data.directions=[por-en]", "store.folder=one"), Bars())
+    three = prepare(configure(), Bars())
+    assert len(files_of(three.folder)) == len(files_of(one.folder)) < 20
+
+
+@pytest.mark.parametrize("processes", [2, 3])
+def test_a_store_does_not_depend_on_the_number_of_processes(configure, corpus, monkeypatch, processes):
+    settings = ["clean.duplicates=true", "clean.max_pieces=14", "clean.wrong_script=true", "clean.max_ratio=1.5"]
+    prepare(configure(*settings, "store.folder=one"), Bars())
+    monkeypatch.setattr(workers, "WORTHWHILE", 0)
+    monkeypatch.setattr(read, "BLOCK_LINES", 17)
+    many = prepare(configure(*settings, "store.folder=many", f"store.threads={processes}"), Bars())
+    assert sum(many.manifest["directions"]["por-en"]["train"]["removed"].values()) > 3
+    one, several = (
+        {name: content for name, content in content_of(corpus / folder).items() if name != "manifest.json"}
+        for folder in ("one", "many")
+    )
+    assert one == several
+
+
+@pytest.mark.parametrize("kind", ["invalid UTF-8", "one line less", "cut gz"])
+def test_bad_text_is_refused_by_several_processes_too(configure, corpus, monkeypatch, kind):
+    monkeypatch.setattr(workers, "WORTHWHILE", 0)
+    monkeypatch.setattr(read, "BLOCK_LINES", 17)
+    break_corpus(corpus, kind)
+    with pytest.raises(CorpusError, match=r"train\.glg-en"):
+        prepare(configure("store.threads=2"), Bars())
+    assert not (corpus / "store").exists()
 
 
 def test_pairs_are_removed_for_stated_reasons_only(configure, corpus):
@@ -166,7 +198,15 @@ def test_pairs_are_removed_for_stated_reasons_only(configure, corpus):
 
 
 @pytest.mark.parametrize(
-    "victim", ["manifest.json", "train/por-en.*/source.ids", "vocabulary.*/source.model", "test/*/meta.json"]
+    "victim",
+    [
+        "manifest.json",
+        "train.*/source.ids",
+        "train.*/offsets",
+        "scan.*/flags",
+        "vocabulary.*/source.model",
+        "held_out.*/meta.json",
+    ],
 )
 @pytest.mark.parametrize("damage", ["cut", "flip", "remove"])
 def test_damage_is_said_and_mended(configure, corpus, victim, damage):
@@ -191,11 +231,11 @@ def test_damage_is_said_and_mended(configure, corpus, victim, damage):
 
 def test_checksums_that_were_tampered_with_are_noticed(configure):
     store = prepare(configure(), Bars())
-    folder = next(store.folder.glob("train/por-en.*"))
+    folder = next(store.folder.glob("train.*"))
     meta = json.loads((folder / "meta.json").read_text())
     (folder / "meta.json").write_text(json.dumps({**meta, "files": {}}))
     (folder / "source.ids").unlink()
-    with pytest.raises(DamagedError, match="train/por-en"):
+    with pytest.raises(DamagedError, match="train"):
         open_store(store.folder)
 
 
@@ -349,7 +389,7 @@ def test_nothing_left_to_train_on_is_an_error(configure):
 
 def test_a_disk_that_fills_up_is_an_error_and_leaves_no_short_file(configure, corpus):
     whole = prepare(configure("store.folder=whole"), Bars())
-    limit = next((whole.folder / "train").glob("por-en.*/source.ids")).stat().st_size - 100
+    limit = next(whole.folder.glob("train.*/source.ids")).stat().st_size - 100
     program = (
         "import resource, signal, sys; from evenglot.cli import main; signal.signal(signal.SIGXFSZ, signal.SIG_IGN);"
         f"resource.setrlimit(resource.RLIMIT_FSIZE, ({limit}, {limit})); main()"

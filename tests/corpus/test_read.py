@@ -1,12 +1,21 @@
 import gzip
 
+import numpy as np
 import pytest
 import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
 from evenglot.corpus import read
-from evenglot.corpus.read import CorpusError, read_column, read_lines, read_pairs, reject_invalid
+from evenglot.corpus.read import (
+    CorpusError,
+    read_blocks,
+    read_column,
+    read_lines,
+    read_pairs,
+    read_some,
+    reject_invalid,
+)
 from evenglot.text_file import TextFile
 
 COMPRESS = {"txt": bytes, "gz": gzip.compress, "zst": zstandard.ZstdCompressor().compress}
@@ -114,3 +123,57 @@ def test_what_is_read_from_disk_is_told(tmp_path):
     heard = []
     list(read_lines(path, heard.append))
     assert sum(heard) == path.stat().st_size
+
+
+def utf8(line):
+    """The text of a line, or None."""
+    try:
+        return line.decode("utf-8")
+    except UnicodeDecodeError:
+        return None
+
+
+LINES = st.lists(st.binary(max_size=12).map(lambda line: line.replace(b"\n", b"").replace(b"\t", b"")), max_size=20)
+
+
+@given(LINES, st.integers(1, 40), st.integers(1, 7), st.data())
+def test_blocks_hold_the_pairs_however_they_are_cut(tmp_path_factory, lines, chunk, most, data):
+    folder = tmp_path_factory.mktemp("blocks")
+    lines = [b"x" + line for line in lines]  # no byte order mark, and no empty last line
+    files = pair_of_files(folder, b"".join(line + b"\n" for line in lines), b"".join(line + b"!\n" for line in lines))
+    wanted = sorted(data.draw(st.sets(st.integers(0, len(lines) - 1)))) if lines else []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(read, "CHUNK", chunk)
+        patch.setattr(read, "BLOCK_LINES", most)
+        blocks = list(read_blocks(files))
+        found = list(read_pairs(*files))
+        valid = [i for i in wanted if found[i] is not None]
+        some = list(read_some(files[0], np.array(valid, dtype=np.int64)))
+    decoded = map(utf8, lines)
+    assert found == [None if line is None else (line.strip(), f"{line}!".strip()) for line in decoded]
+    assert some == [found[i][0] for i in valid]
+    assert [block.first for block in blocks] == [sum(b.count for b in blocks[:i]) for i in range(len(blocks))]
+    assert sum(block.count for block in blocks) == len(lines)
+    assert all(block.count <= most for block in blocks)
+
+
+def test_an_empty_corpus_is_one_block_without_lines(tmp_path):
+    (block,) = read_blocks(pair_of_files(tmp_path, b"", b""))
+    assert block.count == 0
+    assert block.sentences() == ([], [], [])
+
+
+def test_a_block_can_be_shortened_and_names_what_is_not_utf8(tmp_path):
+    path = write(tmp_path, "x.gz", b"en\tpt\n" + b"a\tb\n" * 3 + b"c\t\xffd\n" + b"e\tf\n")
+    (block,) = read_blocks((TextFile(path, "en"), TextFile(path, "pt")))
+    assert block.sentences() == (["a", "a", "a", "", "e"], ["b", "b", "b", "", "f"], [3])
+    assert block.head(2).sentences() == (["a", "a"], ["b", "b"], [])
+    assert str(block.invalid(3, "do this")).startswith(f"{path}:5: not UTF-8 (byte 0xff at 0)")
+
+
+def test_some_sentences_are_read_by_their_positions(tmp_path):
+    path = write(tmp_path, "x.zst", b"en\tpt\n" + b"".join(b"%d\t %d \n" % (i, 10 * i) for i in range(50)))
+    assert list(read_some(TextFile(path, "pt"), np.array([0, 7, 49]))) == ["0", "70", "490"]
+    assert list(read_some(TextFile(path, 0), np.array([0, 1]))) == ["en", "0"]
+    with pytest.raises(CorpusError, match="changed"):
+        list(read_some(TextFile(path, "pt"), np.array([50])))

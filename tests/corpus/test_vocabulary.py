@@ -21,7 +21,7 @@ def load(model):
 
 def text(language, size, kept=None):
     kept = np.ones(size, dtype=bool) if kept is None else kept
-    return Text(language, "source", kept, [f"{language} {number}" for number in range(size)])
+    return Text(language, "source", kept, lambda wanted: [f"{language} {number}" for number in wanted])
 
 
 def test_training_is_deterministic_and_gives_tags_their_own_pieces():
