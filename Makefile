@@ -35,6 +35,7 @@ bench: .venv/ready       ## benchmarks; the tables go to benchmarks/results/
 	$(BIN)/python -m benchmarks.loss_memory
 	$(BIN)/python -m benchmarks.balance_overhead
 	$(BIN)/python -m benchmarks.threads
+	$(BIN)/python -m benchmarks.guard
 
 bench-peers: .venv/ready ## training speed beside other toolkits; e.g. make bench-peers ARGS="--size tiny mini --repeats 5"
 	$(BIN)/python -m benchmarks.peers $(ARGS)
