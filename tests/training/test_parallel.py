@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import sys
 
 import pytest
 import torch
@@ -10,7 +11,7 @@ from torch.distributed import TCPStore
 from torch.multiprocessing import get_context
 
 from evenglot.config import TrainSettings
-from evenglot.training.parallel import processes
+from evenglot.training.parallel import has_bfloat16, processes
 from evenglot.training.train import train
 from tests.patience import PATIENCE
 from tests.training.commands import (
@@ -206,3 +207,38 @@ def test_one_process_is_left_alone():
         assert [part.tolist() for part in mine.gather(values)] == [[1.0, 2.0]]
         assert mine.sum(values) is values
         assert (mine.rank, mine.world, mine.is_first) == (0, 1, True)
+
+
+# --------------------------------------------------------------------------------------------------- precision
+
+
+def settings_with(precision):
+    return TrainSettings(precision=precision, device="cpu", threads=1)
+
+
+def test_bfloat16_is_used_where_it_works(bfloat16):
+    with processes(settings_with("bfloat16")) as mine:
+        assert mine.precision == "bfloat16"
+    with processes(settings_with("auto")) as mine:
+        assert mine.precision == "float32"
+
+
+@pytest.mark.parametrize(
+    ("features", "python"),
+    [
+        pytest.param(frozenset(), sys.executable, id="no instructions"),
+        pytest.param(frozenset({"avx512_bf16"}), "/bin/false", id="instructions that kill the process"),
+    ],
+)
+def test_without_working_instructions_training_continues_in_float32(
+    conf, tmp_path, monkeypatch, capfd, features, python
+):
+    monkeypatch.setattr("evenglot.training.parallel.features", lambda: features)
+    monkeypatch.setattr(sys, "executable", python)
+    has_bfloat16.cache_clear()
+    try:
+        train(configured(conf, overrides(train={"updates": 2, "precision": "bfloat16"})), tmp_path / "run")
+    finally:
+        has_bfloat16.cache_clear()
+    assert "train.precision" in capfd.readouterr().err
+    assert events(tmp_path / "run", "config")[0]["precision"] == "float32"

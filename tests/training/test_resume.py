@@ -120,6 +120,18 @@ def test_a_run_that_is_stopped_after_every_update_ends_the_same(conf, whole, tmp
     assert story(tmp_path / "run", STOPPED) == story(whole(settings), STOPPED)
 
 
+def test_a_run_in_bfloat16_is_resumed_exactly_and_differs_from_float32(conf, whole, tmp_path, monkeypatch, bfloat16):
+    keys = {"updates": 8, "log_every": 1}
+    low, exact = (
+        overrides(batches=SHORT_INTERVALS, train={**keys, "precision": precision})
+        for precision in ("bfloat16", "float32")
+    )
+    train_in_pieces(configured(conf, low), tmp_path / "run", monkeypatch)
+    assert tensors(tmp_path / "run") == tensors(whole(low))
+    assert story(tmp_path / "run", STOPPED) == story(whole(low), STOPPED)
+    assert tensors(whole(low)) != tensors(whole(exact))
+
+
 @pytest.mark.parametrize("name", ["chi-ibr", "chi-ibr on validation losses"])
 @pytest.mark.parametrize("every", [2, 3])
 def test_a_stop_skips_no_validation(conf, whole, tmp_path, monkeypatch, name, every):
