@@ -12,10 +12,11 @@ from torch.autograd.function import once_differentiable
 from evenglot.model.products import BLOCK, add_to_sum, product_precision, rows_times
 from evenglot.model.transformer import Transformer, is_real, unpadded
 
-# Maximum number of logits in memory. On a GPU, 32 MB in float32: smaller chunks are slower with a large vocabulary and
-# model, larger ones need more memory (benchmarks/results/loss_memory.md). On a CPU, 2 MB, the size of a core's cache.
+# Maximum number of logits in memory, 32 MB in float32. Smaller chunks are slower with a large vocabulary and model,
+# larger ones need more memory (benchmarks/results/loss_memory.md). On a CPU, the fastest are 4 blocks of rows: more
+# logits do not fit into the cache, with fewer the gradient of the embedding is read and written too often.
 CHUNK_LOGITS = 8_000_000
-CHUNK_LOGITS_CPU = 500_000
+CHUNK_ON_CPU = 4 * BLOCK
 
 
 class PaddedBatch(Protocol):
@@ -105,9 +106,8 @@ def smoothed_cross_entropy(
 
 def chunk_size(pieces: int, device: torch.device) -> int:
     """Tokens whose logits over a vocabulary are computed at a time; on a CPU in whole blocks (see `products`)."""
-    if device.type == "cpu":
-        return max(BLOCK, CHUNK_LOGITS_CPU // pieces // BLOCK * BLOCK)
-    return max(1, CHUNK_LOGITS // pieces)
+    most = max(1, CHUNK_LOGITS // pieces)
+    return most if device.type != "cpu" else min(max(most // BLOCK, 1) * BLOCK, CHUNK_ON_CPU)
 
 
 class _SmoothedCrossEntropy(torch.autograd.Function):

@@ -90,12 +90,12 @@ def add_to_sum(sums: Tensor, left: Tensor, right: Tensor) -> None:
     middle = _round(left)
     if middle:
         with _library():
-            if sums.dtype == left.dtype:
+            if sums.dtype == left.dtype:  # without a temporary for the product
                 sums.addmm_(left[:middle].T, right[:middle])
             else:
                 sums += left[:middle].T @ right[:middle]
     if middle < len(left):
-        sums += left[middle:].T.float() @ right[middle:].float()
+        sums.addmm_(left[middle:].T.to(sums.dtype), right[middle:].to(sums.dtype))
 
 
 # Kernels of oneDNN are compiled for numbers of rows with at most this many significant bits, and multiples of 64.
