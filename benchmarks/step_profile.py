@@ -5,6 +5,9 @@ matrix product:
 
     share of peak = FLOPs of the matrix products of an update / CPU seconds of an update / FLOPs per second of the peak
 
+There are two peaks: that of PyTorch's own float32 product, and that of the library and precision that training uses
+(`model/products.py`), which differ on AMD processors with AVX-512 and in bfloat16.
+
 The FLOPs are those of the model (forward and backward, multiplications and additions), computed from its shape and the
 lengths of the sentences, so they do not depend on how the code computes it. "Useful" leaves out padding; "executed"
 includes it in all layers but the output layer, which never sees padding. Updates and peak are measured in turn. With
@@ -17,7 +20,7 @@ from __future__ import annotations
 
 import argparse
 import statistics
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from time import process_time
@@ -32,6 +35,7 @@ from evenglot.batches.draw import draw
 from evenglot.batches.load import Batch, Loader, load
 from evenglot.config import Config
 from evenglot.corpus.store import Store
+from evenglot.model.products import rows_times
 from evenglot.model.transformer import Shape
 from evenglot.symbols import PAD
 from evenglot.training.model import create_model
@@ -40,6 +44,7 @@ from evenglot.training.parallel import PRECISIONS, Processes
 from evenglot.training.step import Step
 
 WARMUP, PEAK_SIZE = 3, 2048
+Product = Callable[[Tensor, Tensor], Tensor]
 
 
 def main() -> None:
@@ -155,13 +160,13 @@ def training_flops(shape: Shape, n: Lengths) -> float:
     return 3 * 2 * products
 
 
-def peak(dtype: torch.dtype, size: int = PEAK_SIZE, repeats: int = 3) -> float:
+def peak(dtype: torch.dtype, product: Product = torch.mm, size: int = PEAK_SIZE, repeats: int = 3) -> float:
     """FLOPs per CPU second of a product of square matrices in one thread; the best of a few."""
     left, right = (torch.randn(size, size).to(dtype) for _ in range(2))
     seconds = []
     for _ in range(repeats):
         started = process_time()
-        left @ right
+        product(left, right)
         seconds.append(process_time() - started)
     return 2 * size**3 / min(seconds)
 
@@ -175,8 +180,8 @@ def report(updates: Updates, corpus: str, size: str, options: argparse.Namespace
         seconds, batches = updates.timed(options.updates)
         useful, executed = (training_flops(updates.shape, Lengths.of(batches, padded)) for padded in (False, True))
         tokens = sum(int(batch.target_lengths.sum()) for batch in batches)
-        rows.append((seconds, tokens, useful / seconds, executed / seconds, peak(torch.float32)))
-    shares = [(useful / best, executed / best) for *_, useful, executed, best in rows]
+        peaks = peak(torch.float32), peak(PRECISIONS[options.precision], rows_times)
+        rows.append((seconds, tokens, useful / seconds, executed / seconds, *peaks))
     lines = [
         f"{corpus}, {size}, {options.precision}, {options.tokens} tokens an update: medians of {options.repeats} x "
         f"{options.updates} updates (min to max), one thread, torch {torch.__version__}",
@@ -184,11 +189,11 @@ def report(updates: Updates, corpus: str, size: str, options: argparse.Namespace
         f"  target tokens / CPU s     {spread([row[1] / row[0] for row in rows], ',.0f')}",
         f"  GFLOP/s useful            {spread([row[2] / 1e9 for row in rows], '.1f')}",
         f"  GFLOP/s float32 peak      {spread([row[4] / 1e9 for row in rows], '.1f')}",
-        f"  share of peak, useful     {spread([share[0] for share in shares], '.0%')}",
-        f"  share of peak, executed   {spread([share[1] for share in shares], '.0%')}",
+        f"  share of it, useful       {spread([row[2] / row[4] for row in rows], '.0%')}",
+        f"  share of it, executed     {spread([row[3] / row[4] for row in rows], '.0%')}",
+        f"  GFLOP/s peak as trained   {spread([row[5] / 1e9 for row in rows], '.1f')}",
+        f"  share of it, useful       {spread([row[2] / row[5] for row in rows], '.0%')}",
     ]
-    if options.precision != "float32":
-        lines.append(f"  GFLOP/s {options.precision} peak     {peak(PRECISIONS[options.precision]) / 1e9:.1f}")
     return "\n".join(lines)
 
 
