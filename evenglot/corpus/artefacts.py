@@ -19,6 +19,7 @@ from evenglot.files import checksum, digest, finished_folder, write_json
 
 META = "meta.json"
 FORMAT = 2  # of all files; artefacts in another format are rebuilt
+JOURNAL = "journal.jsonl"  # of unfinished work, not part of an artefact
 BEGUN = ".begun"  # suffix of folders in which work goes on after an interruption (see bundle.py)
 NAME = re.compile(r".+\.[0-9a-f]{16}((\.replaced)?\.unfinished|\.begun)?")  # of an artefact's folder
 
@@ -55,8 +56,9 @@ def make(root: Path, name: str, key: str, build: Callable[[Path], dict[str, Any]
         return folder
     with finished_folder(folder) as unfinished:  # replaces a damaged one
         about = build(unfinished)
-        files = {file.name: [file.stat().st_size, checksum(file)] for file in sorted(unfinished.iterdir())}
-        write_json(unfinished / META, {"about": about, "files": files})
+        written = [file for file in sorted(unfinished.iterdir()) if file.name != JOURNAL]
+        files = {file.name: [file.stat().st_size, checksum(file)] for file in written}
+        write_json(unfinished / META, {"about": about, "files": files, "checksum": key_of(about, files)})
     return folder
 
 
@@ -77,17 +79,20 @@ def seal(folder: Path) -> str:
 
 def _meta(folder: Path, key: str) -> dict[str, Any]:
     try:
-        content: dict[str, Any] = json.loads((folder / META).read_text(encoding="utf-8"))[key]
-    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        content = json.loads((folder / META).read_text(encoding="utf-8"))
+        found: dict[str, Any] = content[key]
+        intact = content.get("checksum") in (None, key_of(content["about"], content["files"]))  # None: older stores
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise DamagedError(folder, "incomplete or damaged") from error
-    return content
+    if not intact:
+        raise DamagedError(folder / META, "changed since it was written")
+    return found
 
 
 def verify(folder: Path) -> None:
     """Raise DamagedError unless every file exists with its recorded size and checksum."""
     try:
-        files = json.loads((folder / META).read_text(encoding="utf-8"))["files"]
-        for name, (size, crc) in files.items():
+        for name, (size, crc) in contents(folder).items():
             file = folder / name
             if file.stat().st_size != size or checksum(file) != crc:
                 raise DamagedError(file, "changed since it was written")

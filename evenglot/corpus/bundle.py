@@ -19,9 +19,8 @@ from typing import Any, BinaryIO
 from zlib import crc32
 
 from evenglot.corpus import artefacts
-from evenglot.corpus.artefacts import BEGUN, DamagedError, key_of
+from evenglot.corpus.artefacts import BEGUN, JOURNAL, DamagedError, key_of
 
-JOURNAL = "journal.jsonl"
 COPY_BYTES = 1 << 22
 
 Section = tuple[str, int, int, int]  # file, first byte, number of bytes, CRC-32
@@ -61,17 +60,17 @@ def make(root: Path, name: str, keys: Sequence[str], files: Sequence[str], build
         earlier = [Earlier(other) for other in sorted(root.glob(f"{name}.*")) if artefacts.NAME.fullmatch(other.name)]
         try:
             entries = _write(begun, keys, files, [each for each in earlier if each.folder != begun], build)
-        except Exception:
+        except ValueError:  # bad text; after a full disk or a lost worker, finished parts are of use
             shutil.rmtree(begun, ignore_errors=True)
             raise
         artefacts.make(root, name, key, lambda unfinished: _put(begun, unfinished, entries))
+    (folder / JOURNAL).unlink(missing_ok=True)
     found: list[Entry] = artefacts.about(folder)["parts"]
     return folder, found
 
 
 def _put(begun: Path, unfinished: Path, entries: list[Entry]) -> dict[str, Any]:
-    (begun / JOURNAL).unlink()
-    begun.rename(unfinished)
+    begun.rename(unfinished)  # with its journal: a process killed before the end need not make the parts again
     return {"parts": entries}
 
 

@@ -197,7 +197,7 @@ def _vocabulary(config: Config, root: Path, scans: dict[str, Scan], bars: Bars) 
         learned_from[direction.name] = [_identity(files), _digest(kept)]
         for position, language in enumerate((direction.src, direction.tgt)):
             texts.append(Text(language, SIDES[position], kept, partial(read_some, files[position])))
-    key = key_of(config.vocabulary.model_dump(), learned_from)
+    key = key_of(config.vocabulary.model_dump(), list(learned_from.items()))  # the sample depends on their order
 
     def build(folder: Path) -> dict[str, Any]:
         with bars.task("learning vocabularies", None):

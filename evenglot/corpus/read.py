@@ -57,7 +57,8 @@ def _unpack_zstd(file: BinaryIO) -> Iterator[bytes]:
     try:
         while data := file.read(ZSTD_CHUNK):
             while data:
-                yield frame.decompress(data)
+                text = frame.decompress(data)
+                yield from (text[start : start + CHUNK] for start in range(0, len(text), CHUNK))
                 data, in_frame = frame.unused_data, not frame.eof
                 if frame.eof:
                     frame = zstandard.ZstdDecompressor().decompressobj()

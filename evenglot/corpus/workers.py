@@ -11,15 +11,20 @@ import pickle
 import signal
 import subprocess
 import sys
+import threading
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from queue import SimpleQueue
 from typing import Any, TypeVar
 
 AHEAD = 3  # tasks per worker that are read in advance: bounds memory
 WORTHWHILE = 1 << 23  # bytes of text; with less, starting processes takes longer than the work
-PROGRAM = "import sys; sys.path[:] = sys.argv[1:]; from evenglot.corpus.workers import serve; serve()"
+PROGRAM = (  # Ctrl-C ends the main process, and that ends this one, also while it starts
+    "import signal, sys; signal.signal(signal.SIGINT, signal.SIG_IGN); sys.path[:] = sys.argv[1:]; "
+    "from evenglot.corpus.workers import serve; serve()"
+)
 
 Task = TypeVar("Task")
 Label = TypeVar("Label")
@@ -52,6 +57,26 @@ def each(
     if processes == 1:
         yield from ((label, function(task)) for label, task in tasks)
         return
+    with _broken_pipes_raised():
+        yield from _shared(function, tasks, processes)
+
+
+@contextmanager
+def _broken_pipes_raised() -> Iterator[None]:
+    """Writing to a worker that ended is an error, and does not end this process, as the command line has it."""
+    if threading.current_thread() is not threading.main_thread() or not hasattr(signal, "SIGPIPE"):
+        yield
+        return
+    before = signal.signal(signal.SIGPIPE, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGPIPE, before)
+
+
+def _shared(
+    function: Callable[[Task], Result], tasks: Iterable[tuple[Label, Task]], processes: int
+) -> Generator[tuple[Label, Result], None, None]:
     workers = [_Worker(function) for _ in range(processes)]
     idle: SimpleQueue[_Worker] = SimpleQueue()
     for worker in workers:
@@ -98,7 +123,9 @@ class _Worker:
 
     def __init__(self, function: Callable[[Any], Any]) -> None:
         command = [sys.executable, "-c", PROGRAM, *sys.path]
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        alone = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"), "1")  # NumPy's threads, per worker
+        environment = {**os.environ, **alone}
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._to, self._from = self._process.stdin, self._process.stdout
@@ -132,7 +159,6 @@ class _Worker:
 
 def serve() -> None:
     """The life of a worker: read a function, then tasks, until the other side is gone."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C ends the main process, and that ends this one
     with os.fdopen(os.dup(0), "rb") as tasks, os.fdopen(os.dup(1), "wb") as results:
         os.dup2(2, 1)  # whatever is printed must not be mistaken for a result
         try:
@@ -140,7 +166,7 @@ def serve() -> None:
             while True:
                 pickle.dump(_outcome(function, pickle.load(tasks)), results, pickle.HIGHEST_PROTOCOL)
                 results.flush()
-        except (EOFError, BrokenPipeError):
+        except (EOFError, BrokenPipeError, pickle.UnpicklingError):  # the last: in the middle of a task
             os._exit(0)
 
 

@@ -1,3 +1,5 @@
+from contextlib import contextmanager
+
 import pytest
 
 from evenglot.corpus import artefacts, bundle
@@ -85,10 +87,48 @@ def test_what_was_damaged_in_the_meantime_is_written_again(tmp_path, file, damag
     assert contents(folder) == contents(Maker(texts).make(tmp_path / "elsewhere")[0])
 
 
-def test_an_error_leaves_nothing(tmp_path):
+def test_bad_text_leaves_nothing(tmp_path):
+    with pytest.raises(ValueError, match="bad"):
+        Maker(["one", "two"], "two", ValueError("bad text")).make(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_after_a_full_disk_finished_parts_are_not_made_again(tmp_path):
     with pytest.raises(OSError, match="full"):
         Maker(["one", "two"], "two", OSError("disk full")).make(tmp_path)
-    assert list(tmp_path.iterdir()) == []
+    again = Maker(["one", "two"])
+    folder, _ = again.make(tmp_path)
+    assert again.made == ["two"]
+    assert contents(folder) == contents(Maker(["one", "two"]).make(tmp_path / "elsewhere")[0])
+
+
+def test_a_process_that_ends_while_checksums_are_taken_has_not_worked_in_vain(tmp_path, monkeypatch):
+    """As if killed: what is unfinished is left as it is."""
+
+    @contextmanager
+    def killed(folder):
+        unfinished = folder.with_name(folder.name + ".unfinished")
+        yield unfinished
+        raise AssertionError("the checksum below ends it before")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(artefacts, "finished_folder", killed)
+        patch.setattr(artefacts, "checksum", lambda file: exec("raise KeyboardInterrupt"))
+        with pytest.raises(KeyboardInterrupt):
+            Maker(["one", "two"]).make(tmp_path)
+    again = Maker(["one", "two"])
+    folder, _ = again.make(tmp_path)
+    assert again.made == []
+    assert contents(folder) == contents(Maker(["one", "two"]).make(tmp_path / "elsewhere")[0])
+
+
+def test_facts_about_a_bundle_are_protected_by_a_checksum(tmp_path):
+    folder, _ = Maker(["one", "two"]).make(tmp_path)
+    meta = folder / "meta.json"
+    meta.write_text(meta.read_text().replace('"length": 3', '"length": 4', 1))
+    with pytest.raises(artefacts.DamagedError):
+        artefacts.about(folder)
+    assert not artefacts.is_intact(folder)
 
 
 def test_of_a_damaged_bundle_what_is_intact_is_kept(tmp_path):

@@ -130,6 +130,16 @@ def test_a_copied_corpus_makes_the_same_store_and_a_changed_one_another(configur
     assert prepare(configure(), Bars()).fingerprint != before
 
 
+def test_directions_in_another_order_make_the_same_as_in_a_new_store(configure):
+    """The sample for the vocabulary depends on their order."""
+    names, turned = "data.directions=[por-en, glg-en]", "data.directions=[glg-en, por-en]"
+    few = "vocabulary.sample=20"
+    first = prepare(configure(names, few), Bars()).fingerprint
+    again = prepare(configure(turned, few), Bars()).fingerprint
+    assert again == prepare(configure(turned, few, "store.folder=fresh"), Bars()).fingerprint
+    assert again != first
+
+
 def test_only_what_changed_is_made_again(configure, corpus, monkeypatch):
     scanned = calls_of(monkeypatch, preparing, "scan_training")
     encoded = calls_of(monkeypatch, preparing, "read_blocks")

@@ -177,3 +177,11 @@ def test_some_sentences_are_read_by_their_positions(tmp_path):
     assert list(read_some(TextFile(path, 0), np.array([0, 1]))) == ["en", "0"]
     with pytest.raises(CorpusError, match="changed"):
         list(read_some(TextFile(path, "pt"), np.array([50])))
+
+
+@pytest.mark.parametrize("name", ["x.gz", "x.zst"])
+def test_text_that_expands_much_comes_in_small_chunks(tmp_path, name):
+    path = write(tmp_path, name, bytes(20 * read.CHUNK))
+    sizes = [len(chunk) for chunk in read.read_chunks(path)]
+    assert sum(sizes) == 20 * read.CHUNK
+    assert max(sizes) <= read.CHUNK

@@ -46,6 +46,18 @@ def test_a_worker_that_dies_is_an_error_and_does_not_hang():
         list(each(os._exit, [(None, 3)] * 10, 2))
 
 
+def test_a_worker_that_dies_is_an_error_on_the_command_line_too():
+    """There, SIGPIPE ends the process; the tasks are larger than a pipe, so that one is being written."""
+    program = (
+        "import os, signal; from evenglot.corpus.workers import each\n"
+        "signal.signal(signal.SIGPIPE, signal.SIG_DFL)\n"
+        "try: list(each(os._exit, [(None, 3)] + [(None, bytes(10**7))] * 10, 2))\n"
+        "except OSError as error: print(type(error).__name__)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], stdout=PIPE, text=True, env=ENVIRONMENT, check=True)
+    assert done.stdout == "WorkerError\n"
+
+
 def test_what_a_worker_prints_is_not_taken_for_a_result(capfd):
     assert list(each(partial(print, "hello"), [(None, "you")], 2)) == [(None, None)]
     assert "hello you" in capfd.readouterr().err
