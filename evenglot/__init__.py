@@ -2,7 +2,8 @@
 
 evenglot.load("runs/first").translate(sentences, source="por", to="en")
 
-What needs only NumPy is in `evenglot.balance` and `evenglot.robust`.
+`pip install evenglot` brings only NumPy, which is all that `evenglot.balance`, `evenglot.robust`,
+`evenglot.batches.draw` and `evenglot.batches.pack` need; `pip install "evenglot[train]"` brings the rest.
 """
 
 from __future__ import annotations

@@ -28,6 +28,7 @@ from evenglot import __version__
 from evenglot.config import Config
 from evenglot.export.model_card import model_card
 from evenglot.export.sample import tagged_sentences
+from evenglot.extras import missing
 from evenglot.files import finished_folder, write_json
 from evenglot.model.search import greedy
 from evenglot.model.transformer import Shape, Transformer
@@ -97,7 +98,7 @@ def _transformers() -> Any:
     except ModuleNotFoundError as error:
         if error.name != "transformers":
             raise
-        raise ValueError('transformers is not installed: pip install "evenglot[hf]"') from error
+        raise missing("hf", "transformers") from error
 
 
 def _refuse_other_content(folder: Path) -> None:

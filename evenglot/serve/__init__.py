@@ -7,12 +7,14 @@ Waiting requests are translated in batches. Nothing in a request is ever used as
 
 from __future__ import annotations
 
+from evenglot.extras import missing
+
 try:
     from evenglot.serve.messages import Limits
     from evenglot.serve.server import about, listen, prepared, serve
 except ModuleNotFoundError as error:
     if error.name not in ("starlette", "uvicorn"):
         raise
-    raise ValueError('starlette and uvicorn are not installed: pip install "evenglot[serve]"') from error
+    raise missing("serve", "starlette", "uvicorn") from error
 
 __all__ = ["Limits", "about", "listen", "prepared", "serve"]

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+from evenglot.extras import missing
 from evenglot.runs.events import BalanceEvent, ConfigEvent, Event, IntervalEvent, ProbeEvent, StepEvent, ValidationEvent
 from evenglot.runs.log import Reader
 from evenglot.wording import did_you_mean
@@ -134,7 +135,7 @@ def _package(module: str, name: str, extra: str) -> Any:
     try:
         return importlib.import_module(module)
     except ImportError as error:
-        raise ValueError(f'{name} is not installed: pip install "evenglot[{extra}]"') from error
+        raise missing(extra, name) from error
 
 
 def _tensorboard(folder: Path, step: int, kept: Sequence[Event]) -> Reader:

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
-from evenglot.reporting.figures import NoMatplotlibError, draw_comparison, draw_figures, draw_run, draw_simplex
+from evenglot.extras import MissingExtraError
+from evenglot.reporting.figures import draw_comparison, draw_figures, draw_run, draw_simplex
 from evenglot.reporting.figures.canvas import GREY, name_points, picture, settle, spread
 from evenglot.reporting.figures.runs import MOST_POINTS
 from evenglot.reporting.figures.simplex import ball_outline, draw_course
@@ -442,10 +443,10 @@ def test_matplotlib_is_imported_when_a_picture_is_drawn():
 def test_no_matplotlib_is_one_clear_line(tmp_path, monkeypatch):
     for name in [name for name in sys.modules if name.partition(".")[0] == "matplotlib"]:
         monkeypatch.setitem(sys.modules, name, None)
-    for error in (ValueError, ModuleNotFoundError):  # the command line prints the first, the demo catches the other
+    for error in (ValueError, ModuleNotFoundError):  # the command line prints a ValueError as one line
         with pytest.raises(error, match=r'^matplotlib is not installed: pip install "evenglot\[figures\]"$'):
             draw_run(story(), tmp_path)
-    with pytest.raises(NoMatplotlibError):
+    with pytest.raises(MissingExtraError):
         draw_simplex(PAIRS, tmp_path / "simplex.svg")
     assert not list(tmp_path.iterdir())
 

@@ -8,6 +8,8 @@ from typing import Any
 
 import torch
 
+from evenglot.extras import missing
+
 
 def package() -> Any:
     """The ctranslate2 module; ValueError with instructions if it is not installed."""
@@ -16,4 +18,4 @@ def package() -> Any:
     try:
         return importlib.import_module("ctranslate2")
     except ModuleNotFoundError as error:
-        raise ValueError('CTranslate2 is not installed: pip install "evenglot[ct2]"') from error
+        raise missing("ct2", "ctranslate2") from error

@@ -3,7 +3,7 @@
 Output is reproducible byte for byte, text in an SVG stays text, and the palette is suitable for colour-blind readers.
 """
 
-from evenglot.reporting.figures.canvas import Format, NoMatplotlibError
+from evenglot.reporting.figures.canvas import Format
 from evenglot.reporting.figures.comparisons import draw_comparison
 from evenglot.reporting.figures.draw import draw_figures, draw_history
 from evenglot.reporting.figures.runs import draw_run
@@ -11,7 +11,6 @@ from evenglot.reporting.figures.simplex import draw_simplex
 
 __all__ = [
     "Format",
-    "NoMatplotlibError",
     "draw_comparison",
     "draw_figures",
     "draw_history",

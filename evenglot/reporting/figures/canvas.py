@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from evenglot.extras import missing
 from evenglot.files import finished_file
 from evenglot.robust.validate import Vector
 
@@ -52,10 +53,6 @@ STYLE: dict[str, Any] = {
 METADATA = {"svg": {"Date": None, "Creator": "evenglot"}, "png": {"Software": "evenglot"}}
 
 
-class NoMatplotlibError(ModuleNotFoundError, ValueError):
-    """matplotlib, which is required for figures, is not installed."""
-
-
 @contextmanager
 def picture(path: str | Path, width: float, height: float) -> Iterator[Figure]:
     """A figure (size in inches), written as .svg or .png, by the suffix of `target`, when the block ends."""
@@ -67,7 +64,7 @@ def picture(path: str | Path, width: float, height: float) -> Iterator[Figure]:
         import matplotlib.style
         from matplotlib.figure import Figure
     except ModuleNotFoundError as error:
-        raise NoMatplotlibError('matplotlib is not installed: pip install "evenglot[figures]"') from error
+        raise missing("figures", "matplotlib") from error
     with matplotlib.style.context(["default", STYLE]), warnings.catch_warnings():
         # Glyphs missing from the font are boxes in a PNG; for SVG, browsers use another font.
         warnings.filterwarnings("ignore", "Glyph .* missing from font")
