@@ -17,6 +17,7 @@ from evenglot.balance.catalogue import (
 )
 from evenglot.balance.description import Description, GradientProbe, Needs, Sampling, Signal, Split
 from evenglot.balance.groups import Groups
+from evenglot.balance.services import UnservedError
 from evenglot.robust.validate import OptionError
 
 __all__ = [
@@ -35,6 +36,7 @@ __all__ = [
     "Signal",
     "Split",
     "Strategy",
+    "UnservedError",
     "check_mixture",
     "check_options",
     "create",

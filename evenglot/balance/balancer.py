@@ -8,6 +8,9 @@
             balancer.observe(loss_sums, counts)      # summed over micro-batches and processes
         balancer.update()                            # returns True if the mixture changed
 
+Some strategies need more (`balancer.needs`). `update`, or the 100th `observe`, raises `UnservedError` if the loop does
+not provide it.
+
 All values are keyed by group name. The state is plain JSON and can be saved at any time; a restored balancer continues
 exactly as the original would have.
 """
@@ -24,6 +27,7 @@ from numpy.typing import ArrayLike
 
 from evenglot.balance.description import Cadence, GradientProbe, Needs, Signal, Split
 from evenglot.balance.groups import Groups
+from evenglot.balance.services import Service, Services, watch
 from evenglot.robust.validate import OptionError, Vector
 
 
@@ -33,6 +37,41 @@ class Mixture:
 
     sample: dict[str, float]
     loss: dict[str, float] | None = None
+
+    def noting(self, services: Services) -> Mixture:
+        """Note in `services` when `loss` is read."""
+        vars(self)["_services"] = services
+        return self
+
+    # Comparing, printing and copying a mixture, as a log does, is not reading the weights.
+
+    def __eq__(self, other: object) -> bool:
+        return self.__getstate__() == other.__getstate__() if isinstance(other, Mixture) else NotImplemented
+
+    def __repr__(self) -> str:
+        return f"Mixture(sample={self.sample!r}, loss={vars(self)['loss']!r})"
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "_services"}
+
+
+class _LossWeights:
+    """The attribute `loss` of a mixture, which notes that it is read."""
+
+    def __get__(self, mixture: Mixture | None, owner: type) -> dict[str, float] | None:
+        if mixture is None:
+            return None  # the default
+        fields = vars(mixture)
+        if (services := fields.get("_services")) is not None:
+            services.used.add("loss_weights")
+        weights: dict[str, float] | None = fields["loss"]
+        return weights
+
+    def __set__(self, mixture: Mixture, weights: dict[str, float] | None) -> None:
+        vars(mixture)["loss"] = weights  # only by __init__: the dataclass is frozen
+
+
+Mixture.loss = _LossWeights()  # type: ignore[assignment]
 
 
 class Balancer:
@@ -45,8 +84,13 @@ class Balancer:
     steadier_estimator: str | None = None  # less biased `estimator` for updates of few batches, if any
     is_faint: bool = False  # True if, for these corpus sizes, its defaults keep the mixture close to proportional
 
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        watch(cls)
+
     def __init__(self, groups: Groups, q: Vector | None = None) -> None:
         self.groups = groups
+        self.services = Services()
         self.intervals = 0
         self._q = groups.p if q is None else q
 
@@ -105,6 +149,10 @@ class Balancer:
         """Weights of the examples of a batch, summing to 1, from their mean token losses and their groups."""
         return np.full(len(names), 1 / len(names))
 
+    def serves(self, *needs: Service) -> None:
+        """Declare that the loop provides these needs, by their names in `Needs`, although it has not done so yet."""
+        self.services.declare(needs)
+
     def update(self, drawn: Mapping[str, float] | None = None) -> bool:
         """End an interval in which `drawn` pairs were sampled (default: as planned). True if the mixture changed."""
         self.intervals += 1
@@ -112,7 +160,12 @@ class Balancer:
 
     def state_dict(self) -> dict[str, Any]:
         """The state to save: plain JSON values keyed by group."""
-        return {"strategy": self.strategy, "intervals": self.intervals, "q": self.groups.keyed(self._q)}
+        return {
+            "strategy": self.strategy,
+            "intervals": self.intervals,
+            "q": self.groups.keyed(self._q),
+            "services": self.services.state(),
+        }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore a state saved by the same strategy for the same groups; a mismatch raises and changes nothing."""
@@ -131,6 +184,10 @@ class Balancer:
         """Restore what `state_dict` returned; raise if it does not match."""
         self.intervals = int(state["intervals"])
         self._q = self.groups.vector(state["q"], "state: q")
+        self.services = Services.of_state(state.get("services"))
+
+
+watch(Balancer)
 
 
 def loss_vectors(groups: Groups, loss_sums: Mapping[str, float], counts: Mapping[str, float]) -> tuple[Vector, Vector]:

@@ -32,7 +32,7 @@ class Signal:
 
 @dataclass(frozen=True)
 class GradientProbe:
-    """The gradients to compute on small samples of every group, every `every` steps.
+    """The gradients to compute on small samples of every group, after the first step and then every `every` steps.
 
     For each group, sample up to `sentences` sentence pairs or `tokens` target tokens of training and of validation
     data, and compute the gradient of the training loss on each. The reward of a group, passed to the balancer's

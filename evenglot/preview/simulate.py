@@ -49,6 +49,7 @@ def simulate(
         intervals = len(losses)
     if not callable(losses) and len(losses) < intervals:
         raise ValueError(f"losses: given for {len(losses)} of {intervals} intervals")
+    balancer.serves("loss_weights", "example_weights")  # scripted losses do not depend on weights
     groups = balancer.groups
     sampled = np.zeros(len(groups.names))
     result = Simulation(groups.names, groups.keyed(groups.p))

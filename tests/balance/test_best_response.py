@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evenglot.balance import create
+from evenglot.balance import UnservedError, create
 from evenglot.balance.best_response import radius_for_upsampling
 from evenglot.balance.static import temperature
 from evenglot.robust import ChiSquareBall, CVaR
@@ -104,7 +104,9 @@ def test_warm_up_observes_but_does_not_move(ted):
 def test_the_signal_may_be_held_out_loss(ted):
     balancer = create("chi-ibr", ted, rho=0.05, signal="valid", loss_per="character")
     assert (balancer.signal.split, balancer.signal.unit) == ("valid", "character")
-    assert after_one_interval(balancer, split="train").losses["aze"] is None
+    with pytest.raises(UnservedError):
+        after_one_interval(balancer, split="train")
+    assert balancer.losses["aze"] is None
     after_one_interval(balancer, split="valid")
     assert balancer.losses["aze"] == pytest.approx(LOSSES["aze"])
     after_one_interval(balancer, dict.fromkeys(LOSSES, 1.0), split="valid")

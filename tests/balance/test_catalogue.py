@@ -38,6 +38,7 @@ events = st.lists(st.one_of(st.just("update"), losses), max_size=25)
 
 
 def play(balancer, event):
+    balancer.serves("loss_weights", "example_weights", "gradients", "validation_losses")
     if event == "update":
         return balancer.update()
     if balancer.needs_gradients is not None:

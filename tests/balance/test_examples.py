@@ -13,6 +13,7 @@ LOSSES = np.array([2.0, 5.0, 3.0, 1.0])
 
 def test_the_mixture_is_that_of_the_data_and_stays():
     balancer = create("fastdro", SIZES, rho=0.5)
+    balancer.example_weights(LOSSES, NAMES)
     balancer.observe({"aze-en": 9.0}, {"aze-en": 1})
     assert not balancer.update()
     assert balancer.weighs_examples
