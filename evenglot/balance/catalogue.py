@@ -17,7 +17,8 @@ from evenglot.balance.examples import FastDRO, describe_fastdro
 from evenglot.balance.gradient import MultiDDS, describe_multidds
 from evenglot.balance.groups import Groups, Unit
 from evenglot.balance.loss_driven import Apply, Caps, LossDriven, every_interval, every_step
-from evenglot.balance.losses import EMA, Estimator, IntervalMean, LatestBatch, Start, TokenEMA
+from evenglot.balance.losses import EMA, Estimator, IntervalMean, LatestBatch, Start, TokenEMA, TrendlessMean
+from evenglot.balance.noise import NoiseAware
 from evenglot.balance.options import (
     Alpha,
     ApplyBy,
@@ -33,7 +34,9 @@ from evenglot.balance.options import (
     MaxPasses,
     MaxRatio,
     MaxUpsample,
+    Noise,
     Option,
+    PresetEstimator,
     PresetFloor,
     PresetName,
     PresetReset,
@@ -74,12 +77,13 @@ class Preset:
     max_upsample: float | None = None
     # use the q-update of the released code, which drops the baselines when all excess losses are negative:
     released: bool = False
+    is_noise_aware: bool = False  # and use an estimator that has standard errors
     clamp_to_min_p: bool = False
     sampling: Sampling = field(default_factory=Sampling)
 
 
 PRESETS: Mapping[str, Preset] = {
-    "recommended": Preset(max_upsample=5.0, floor=0.2, start="first"),
+    "recommended": Preset(max_upsample=5.0, floor=0.2, start="first", is_noise_aware=True),
     "paper": Preset(floor=0.0, start="zero"),
     "released-ted": Preset(
         rho=0.05,
@@ -261,7 +265,8 @@ def chi_ibr(
     floor: PresetFloor = None,
     center: Center = "data",
     baseline: BaselineLosses = None,
-    estimator: IntervalEstimator = None,
+    estimator: PresetEstimator = None,
+    noise: Noise = None,
     ema: EmaWeight = 0.1,
     start: PresetStart = None,
     reset: PresetReset = None,
@@ -285,20 +290,42 @@ def chi_ibr(
     radius = _radius(base, distance, max_upsample, centre)
     least = base.floor if floor is None else floor
     left_open = preset == "recommended" and center == "data" and rho is None and max_upsample is None
-    rule: Rule = ChiSquareResponse(centre, radius, least)
+    if estimator is None and base.is_noise_aware and start is None and reset is None:
+        estimator = "interval-mean"
+    running = _estimator(groups, estimator, ema, start or base.start, reset, base.reset, signal)
+    is_aware = _is_noise_aware(noise, base, running, signal)
+    if is_aware:
+        running = TrendlessMean(len(groups.names))
+    exact = ChiSquareResponse(centre, radius, least)
+    rule: Rule = exact
     if base.released:
         rule = ReleasedResponse(centre, radius, least, base.clamp_to_min_p)
     return LossDriven(
         groups,
         rule=rule,
-        estimator=_estimator(groups, estimator, ema, start or base.start, reset, base.reset, signal),
+        estimator=running,
         baseline=baseline_vector(baseline, groups),
         description=every_interval(signal=signal, loss_per=loss_per),
         caps=caps,
         warmup=warmup,
+        noise=NoiseAware(exact) if is_aware else None,
         drop_negative_baseline=base.released,
         is_faint=left_open and radius < chi_square_divergence(temperature(groups.p, FAINT_TAU), groups.p),
     )
+
+
+def _is_noise_aware(noise: str | None, preset: Preset, estimator: Estimator, signal: str) -> bool:
+    """Whether chi-IBR weighs noise; a validation is a single observation, whose noise is unknown."""
+    can = estimator.standard_errors is not None and signal == "train" and not preset.released
+    if noise is None:
+        return preset.is_noise_aware and can
+    if noise not in ("aware", "ignore"):
+        raise OptionError("noise", f"expected 'aware' or 'ignore', got {noise!r}")
+    if noise == "aware" and not can:
+        raise OptionError(
+            "noise", "requires estimator 'interval-mean' on training losses and no preset of the released code"
+        )
+    return noise == "aware"
 
 
 def describe_chi_ibr(*, preset: PresetName, **others: Any) -> Description:

@@ -4,26 +4,32 @@
 - estimator: running loss of each group (losses.py)
 - baseline: reference losses to subtract (baseline.py)
 - rule: excess losses -> next mixture (best_response.py, primal_dual.py)
+- noise: weaker responses to differences that may be noise (noise.py)
 - constraints: upper limits on the mixture (Caps)
 - application: resample or reweight (balancer.Mixture)
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from evenglot.balance.balancer import Balancer, Mixture, loss_vectors
 from evenglot.balance.best_response import Rule
 from evenglot.balance.description import Description, Needs, Signal, Split
 from evenglot.balance.groups import Groups
 from evenglot.balance.losses import Estimator
+from evenglot.balance.noise import NoiseAware, with_rounding
 from evenglot.robust.validate import OptionError, Vector, number
 
 Apply = Literal["resample", "reweight"]
+
+LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -118,16 +124,18 @@ class LossDriven(Balancer):
         description: Description,
         caps: Caps | None = None,
         warmup: int = 0,
+        noise: NoiseAware | None = None,
         drop_negative_baseline: bool = False,
         is_faint: bool = False,
     ) -> None:
-        self.rule, self.estimator, self.baseline = rule, estimator, baseline
+        self.rule, self.estimator, self.baseline, self.noise = rule, estimator, baseline, noise
         self.needs, self.cadence, self.caps = description.needs, description.cadence, caps or Caps()
         self.warmup = int(number(warmup, "warmup", 0))
         self.drop_negative_baseline, self.is_faint = drop_negative_baseline, is_faint
         if estimator.of_batch_means and not self.needs.validation_losses:
             self.steadier_estimator = "interval-mean" if self.cadence == "interval" else "token-ema"
         self._passes = np.zeros(len(groups.names))
+        self._said_unknown = False
         self._moved = False  # since the start of the interval
         self.caps.check(groups)
         self._start = rule.start(self.caps.upper(groups, self._passes, 0))
@@ -222,13 +230,34 @@ class LossDriven(Balancer):
         if not self.estimator.seen[self.groups.p > 0].any():
             return
         caps = self.caps.upper(self.groups, self._passes, self.intervals)
-        q = self.rule.respond(self._q, self._excess(), caps)
+        q = self._next(caps)
         self._moved = self._moved or not np.array_equal(q, self._q)
         self._q = q
 
-    def _excess(self) -> Vector:
-        """Losses minus baselines; groups not observed yet get the mean excess of the others."""
-        losses, seen = self.estimator.losses, self.estimator.seen
+    def _next(self, caps: Vector | None) -> Vector:
+        """The response of the rule; weaker if noise matters and is known."""
+        errors = self.estimator.standard_errors
+        if self.noise is None or errors is None:
+            return self.rule.respond(self._q, self._excess(self.estimator.seen), caps)
+        known = self.estimator.seen & np.isfinite(errors)
+        if not known[self.groups.p > 0].all():
+            self._say_unknown(known)
+        if not known[self.groups.p > 0].any():
+            return self.rule.respond(self._q, self._excess(self.estimator.seen), caps)
+        errors = with_rounding(np.where(known, errors, 0.0), self.estimator.losses)
+        return self.noise.respond(self._q, self._excess(known), errors, caps)
+
+    def _say_unknown(self, known: NDArray[np.bool_]) -> None:
+        if self._said_unknown:
+            return
+        self._said_unknown = True
+        names = [name for name, is_known in zip(self.groups.names, known, strict=True) if not is_known]
+        effect = "it is treated as average" if known.any() else "the mixture follows its loss as if it had no noise"
+        LOG.warning("%s: fewer than two observations in an interval; its noise is unknown, so %s", names[0], effect)
+
+    def _excess(self, seen: NDArray[np.bool_]) -> Vector:
+        """Losses minus baselines; groups not observed, or not often enough, get the mean excess of the others."""
+        losses = self.estimator.losses
         excess = losses - self.baseline
         if self.drop_negative_baseline and excess[seen].max() < 0:  # as in the released code; not needed otherwise
             excess = losses

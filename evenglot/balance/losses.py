@@ -18,6 +18,10 @@ class Estimator(Protocol):
     of_batch_means: bool  # True if it averages update means regardless of their token counts
 
     @property
+    def standard_errors(self) -> Vector | None:
+        """Standard error of each loss, infinite if unknown; None if the estimator has none."""
+
+    @property
     def losses(self) -> Vector:
         """The estimate for each group; 0 where `seen` is False."""
 
@@ -44,6 +48,7 @@ class EMA:
     """
 
     of_batch_means = True
+    standard_errors = None
 
     def __init__(self, size: int, weight: float = 0.1, start: Start = "first", reset: bool = False) -> None:
         self.weight = number(weight, "ema", 0, 1, above=True)
@@ -116,6 +121,7 @@ class TokenEMA:
     """
 
     of_batch_means = False
+    standard_errors = None
 
     def __init__(self, size: int, weight: float = 0.1) -> None:
         self.weight = number(weight, "ema", 0, 1, above=True)
@@ -199,3 +205,40 @@ class IntervalMean:
     def arrays(self) -> dict[str, Vector]:
         """Moments of this interval, and the previous means."""
         return {**self._moments, "before": self._before, "seen_before": self._seen_before}
+
+
+class TrendlessMean(IntervalMean):
+    """The mean over the interval, with standard errors from the differences of successive steps.
+
+    A loss that falls during the interval, as all do while the model learns, then hardly counts as noise. For steps of a
+    group with counts c, c' and means x, x', let h = c c' / (c + c'). Then sum h^2 (x - x')^2 / (2 sum h^2) estimates
+    the variance of x if it is the same in all steps. If it falls with 1 / c, the error is slightly too large.
+    """
+
+    def __init__(self, size: int) -> None:
+        super().__init__(size)
+        self._moments |= {name: np.zeros(size) for name in ("last_sum", "last_count", "pairs2", "difference2")}
+
+    @property
+    def standard_errors(self) -> Vector:
+        """Standard error of each mean of this interval; infinite for fewer than two steps."""
+        moment = self._moments
+        several = moment["steps"] > 1
+        variance = np.divide(
+            moment["difference2"], 2 * moment["pairs2"], out=np.zeros_like(moment["count"]), where=several
+        )
+        error = np.full_like(variance, np.inf)
+        np.divide(np.sqrt(variance * moment["count2"]), moment["count"], out=error, where=several)
+        return error
+
+    def observe(self, sums: Vector, counts: Vector) -> None:
+        """Add this step, and its difference to the step before in which a group was present."""
+        super().observe(sums, counts)
+        moment, present = self._moments, counts > 0
+        before = moment["last_count"]
+        both = present & (before > 0)
+        difference = sums[both] * before[both] - moment["last_sum"][both] * counts[both]
+        total = counts[both] + before[both]
+        moment["pairs2"][both] += (counts[both] * before[both] / total) ** 2
+        moment["difference2"][both] += (difference / total) ** 2
+        moment["last_sum"][present], moment["last_count"][present] = sums[present], counts[present]

@@ -88,6 +88,22 @@ IntervalEstimator = Annotated[
         "null: interval-mean if signal is valid, otherwise ema."
     ),
 ]
+PresetEstimator = Annotated[
+    Literal["ema", "token-ema", "interval-mean"] | None,
+    Option(
+        "Running loss: ema (of update means), token-ema (every token has the same weight), or interval-mean. "
+        "null: as in the preset (recommended: interval-mean, unless start or reset is set; the others: ema), and "
+        "interval-mean if signal is valid."
+    ),
+]
+Noise = Annotated[
+    Literal["aware", "ignore"] | None,
+    Option(
+        "aware: shrink the radius and damp the response by the share of the differences between losses that is noise; "
+        "requires interval-mean. ignore: respond to any difference. null: as in the preset (recommended: aware), and "
+        "ignore if signal is valid or with another estimator."
+    ),
+]
 StepEstimator = Annotated[
     Literal["latest", "ema", "token-ema"],
     Option("Running loss: latest (batch), ema (of update means), or token-ema (every token has the same weight)."),

@@ -21,6 +21,7 @@ CONFIGURATIONS = {
     "chi-ibr released-wmt": ("chi-ibr", {"preset": "released-wmt"}),
     "chi-ibr bias-corrected": ("chi-ibr", {"start": "bias-corrected", "reset": True}),
     "chi-ibr interval mean": ("chi-ibr", {"estimator": "interval-mean", "warmup": 2}),
+    "chi-ibr noise-aware": ("chi-ibr", {"preset": "paper", "rho": 0.2, "estimator": "interval-mean", "noise": "aware"}),
     "chi-ibr capped": ("chi-ibr", {"center": "tau:3", "max_ratio": 8, "max_passes": 40, "intervals": 10}),
     "chi-ibr in tokens": ("chi-ibr", {"tokens": {k: 20 * n for k, n in SIZES.items()}, "p_unit": "tokens"}),
     "cvar-ibr": ("cvar-ibr", {"alpha": 0.4}),
@@ -95,7 +96,7 @@ def test_one_language_alone_is_always_shown(configuration):
 
 
 def test_state_of_another_balancer_or_of_other_groups_is_refused():
-    state = create("chi-ibr", SIZES).state_dict()
+    state = create("chi-ibr", SIZES, estimator="ema").state_dict()
     with pytest.raises(ValueError, match="^state: .*'chi-ibr'.*'multidds'"):
         create("multidds", SIZES).load_state_dict(state)
     for other in ("cvar-ibr", "cvar-pd"):

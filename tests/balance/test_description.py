@@ -177,7 +177,8 @@ def test_how_far_strategies_go():
 
 
 def test_facts_behind_warnings():
-    assert create("chi-ibr", SIZES).steadier_estimator == "interval-mean"
+    assert create("chi-ibr", SIZES, estimator="ema").steadier_estimator == "interval-mean"
+    assert create("chi-ibr", SIZES).steadier_estimator is None
     assert create("group-dro", SIZES).steadier_estimator == "token-ema"
     assert create("chi-ibr", SIZES, estimator="token-ema").steadier_estimator is None
     assert create("chi-ibr", SIZES, signal="valid", estimator="ema").steadier_estimator is None

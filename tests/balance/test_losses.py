@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evenglot.balance.losses import EMA, IntervalMean, LatestBatch, TokenEMA
+from evenglot.balance.losses import EMA, IntervalMean, LatestBatch, TokenEMA, TrendlessMean
 from tests.golden_cases import golden
 
 
@@ -111,3 +111,29 @@ def test_standard_error_of_the_interval_mean_covers_the_truth_as_often_as_it_sho
 def test_bad_settings_are_refused(options, message):
     with pytest.raises(ValueError, match=f"^{message}:"):
         EMA(2, **options)
+
+
+@pytest.mark.parametrize("clustered", [False, True])
+@pytest.mark.parametrize("trend", [0.0, 0.004])
+def test_trendless_errors_are_those_of_the_noise_though_losses_fall(clustered, trend):
+    """The spread of many means, whether batches or tokens vary; a fall of 0.8 in an interval would triple it."""
+    rng, means, errors = np.random.default_rng(3), [], []
+    for _ in range(300):
+        estimator = TrendlessMean(1)
+        for step in range(200):
+            count = float(rng.integers(1, 40))
+            noise = rng.normal() * (1 if clustered else 3 / np.sqrt(count))
+            estimator.observe(np.array([count * (4 - trend * step + noise)]), np.array([count]))
+        means.append(estimator.losses[0])
+        errors.append(estimator.standard_errors[0])
+    assert np.mean(errors) == pytest.approx(np.std(means), rel=0.15)
+
+
+def test_trendless_errors_need_two_steps_of_the_same_interval():
+    estimator = TrendlessMean(2)
+    for sums in ([3.0, 0.0], [4.0, 9.0]):
+        estimator.observe(np.array(sums), np.array([1.0, 2.0]) * (np.array(sums) > 0))
+    assert estimator.standard_errors == pytest.approx([0.5, np.inf])
+    estimator.end_interval()
+    estimator.observe(np.array([3.0, 4.0]), np.array([1.0, 1.0]))
+    assert np.isinf(estimator.standard_errors).all()

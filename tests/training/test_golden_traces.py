@@ -35,6 +35,7 @@ STRATEGIES = {
     "multidds": {"strategy": "multidds", "every": 5},
     "fastdro": {"strategy": "fastdro"},
 }
+STILL = ("erm", "fastdro", "chi-ibr-recommended")  # after 30 updates, languages differ by no more than noise
 SETTINGS = {
     "clean.max_words": 3,  # a small corpus: an interval has about eight updates
     "vocabulary.size_shared": 300,
@@ -157,7 +158,7 @@ def test_the_mixtures_of_the_traces_move():
     for name in STRATEGIES:
         kept = json.loads((TRACES / f"{name}.json").read_text(encoding="utf-8"))
         moved = {json.dumps(event["target"]) for event in kept["balance"]}
-        assert (len(moved) > 1) == (name not in ("erm", "fastdro")), name
+        assert (len(moved) > 1) == (name not in STILL), name
 
 
 if __name__ == "__main__":

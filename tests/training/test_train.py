@@ -142,7 +142,7 @@ def test_what_looks_like_a_mistake_is_said(configure, tmp_path):
 
 @pytest.mark.parametrize(("strategy", "better"), [("chi-ibr", "interval-mean"), ("group-dro", "token-ema")])
 def test_means_of_updates_that_are_a_batch_or_two_are_warned_of(configure, tmp_path, strategy, better):
-    for settings, warned in (({}, True), ({"estimator": better}, False)):
+    for settings, warned in (({"estimator": "ema"}, True), ({"estimator": better}, False)):
         folder = tmp_path / str(warned)
         train(configure({"strategy": strategy, **settings}, train={"updates": 1}), folder)
         said = [event["message"] for event in events(folder, "warning") if event["kind"] == "estimator"]
