@@ -27,12 +27,13 @@ from tests.training.commands import (
 )
 
 FOUR = {"tokens_per_batch": 256, "tokens_per_update": 1024, "interval_tokens": 3000}
-CHI_IBR = {"strategy": "chi-ibr"}
+CHI_IBR = {"strategy": "chi-ibr", "noise": "ignore"}  # or its mixture would hardly move in runs as short as these
+LEARNING_RATE = 1e-3
 MIXTURES = {"interval": "mixture", "balance": "target", "step": "target", "probe": "target"}
 
 
 def settings(balance, updates, batches=FOUR, **keys):
-    train_keys = {"updates": updates, "log_every": 1, "learning_rate": 1e-3, **keys}
+    train_keys = {"updates": updates, "log_every": 1, "learning_rate": LEARNING_RATE, **keys}
     return overrides(balance, model={"dropout": 0.2}, batches=batches, train=train_keys)
 
 
@@ -47,10 +48,20 @@ def mixtures(run):
 
 
 def assert_alike(left, right):
-    """The same run, but for rounding."""
+    """The same run, but for rounding.
+
+    Rounding may decide on which side of its kink an input of a ReLU lies. Then a gradient jumps, and Adam makes a part
+    of a step of it (1e-4 in one of three seeds), but losses hardly change (4e-7).
+    """
     assert len(mixtures(left)) > 6
     assert mixtures(left) == pytest.approx(mixtures(right), rel=0, abs=1e-6)
-    assert furthest_weights(left, right) < 1e-4
+    assert losses(left) == pytest.approx(losses(right), rel=2e-6)
+    assert furthest_weights(left, right) < LEARNING_RATE
+
+
+def losses(run):
+    """The training losses of all updates."""
+    return [event["loss"] for event in events(run, "step")]
 
 
 # ------------------------------------------------------------------------------------------------------- runs
