@@ -55,6 +55,7 @@ from evenglot.balance.static import (
     Schedule,
     describe_schedule,
     describe_temperature,
+    mix,
     mixture_of,
     temperature,
     unimax,
@@ -222,6 +223,16 @@ def tempered(
 def uniform(groups: Groups) -> Balancer:
     """Sample every group that has data equally often."""
     return Schedule(groups, {0: temperature(groups.p, np.inf)})
+
+
+def mixed(
+    groups: Groups,
+    alpha: Annotated[
+        float, Option("Weight of the uniform mixture: 0 is proportional sampling, 1 is uniform.", ge=0, le=1)
+    ],
+) -> Balancer:
+    """Sample with shares between proportional and uniform, (1 - alpha) p + alpha / N."""
+    return Schedule(groups, {0: mix(groups.p, alpha)})
 
 
 def unimax_balancer(
@@ -474,6 +485,7 @@ STRATEGIES: dict[str, Strategy] = {
     "proportional": Strategy(proportional, lambda: describe_temperature(tau=1.0)),
     "temperature": Strategy(tempered, describe_temperature),
     "uniform": Strategy(uniform, lambda: describe_temperature(tau=np.inf)),
+    "mix": Strategy(mixed),
     "unimax": Strategy(unimax_balancer),
     "schedule": Strategy(schedule, describe_schedule),
     "chi-ibr": Strategy(chi_ibr, describe_chi_ibr),

@@ -68,7 +68,9 @@ PresetFloor = Annotated[
 ]
 Center = Annotated[
     MixtureSpec,
-    Option("Centre of the uncertainty set: data (proportional), uniform, tau:3, unimax:20, or shares by group."),
+    Option(
+        "Centre of the uncertainty set: data (proportional), uniform, tau:3, mix:0.5, unimax:20, or shares by group."
+    ),
 ]
 
 # --------------------------------------------------------------------------------------------- losses and baselines

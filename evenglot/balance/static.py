@@ -1,4 +1,4 @@
-"""Mixtures that depend only on sizes and time: proportional, temperature, uniform, UniMax, and schedules of them."""
+"""Mixtures that depend only on sizes and time: proportional, temperature, uniform, mix, UniMax; and their schedules."""
 
 from __future__ import annotations
 
@@ -30,6 +30,16 @@ def temperature(sizes: ArrayLike, tau: float) -> Vector:
     return np.asarray(q / q.sum())
 
 
+def mix(sizes: ArrayLike, alpha: float) -> Vector:
+    """Shares (1 - alpha) p + alpha / N: alpha = 0 is proportional, 1 uniform over the N groups that have data.
+
+    A temperature that takes as much from the largest group gives the smallest ones less.
+    """
+    p = distribution(sizes, "sizes")
+    weight = number(alpha, "alpha", 0, 1)
+    return np.asarray((1 - weight) * p + weight * temperature(p, np.inf))
+
+
 def unimax(sizes: ArrayLike, passes: float, budget: float | None = None) -> Vector:
     """UniMax (Chung et al. 2023): as uniform as possible with no corpus repeated more than `passes` times.
 
@@ -54,7 +64,7 @@ def unimax(sizes: ArrayLike, passes: float, budget: float | None = None) -> Vect
 
 
 def mixture_of(spec: MixtureSpec, groups: Groups, argument: str) -> Vector:
-    """A mixture by name ('data', 'uniform', 'tau:3', 'unimax:20') or as shares by group, in the unit of the groups."""
+    """A mixture by name ('data', 'uniform', 'tau:3', 'mix:0.5', 'unimax:20') or as shares by group, in their unit."""
     if isinstance(spec, Mapping):
         shares = groups.vector(spec, argument)
         for name, share, has in zip(groups.names, shares, groups.p, strict=True):
@@ -69,11 +79,15 @@ def mixture_of(spec: MixtureSpec, groups: Groups, argument: str) -> Vector:
             return temperature(groups.p, np.inf)
         if name in ("tau", "temperature"):
             return temperature(groups.p, float(value))
+        if name == "mix":
+            return mix(groups.p, float(value))
         if name == "unimax":
             return unimax(groups.p, float(value))
     except ValueError as error:
         raise OptionError(argument, f"{spec!r}: {error}") from error
-    raise OptionError(argument, f"expected 'data', 'uniform', 'tau:3', 'unimax:20' or shares by group, got {spec!r}")
+    raise OptionError(
+        argument, f"expected 'data', 'uniform', 'tau:3', 'mix:0.5', 'unimax:20' or shares by group, got {spec!r}"
+    )
 
 
 def describe_temperature(*, tau: float | None, **others: Any) -> Description:

@@ -13,6 +13,7 @@ CONFIGURATIONS = {
     "proportional": ("proportional", {}),
     "temperature": ("temperature", {"tau": 5}),
     "uniform": ("uniform", {}),
+    "mix": ("mix", {"alpha": 0.5}),
     "unimax": ("unimax", {"passes": 4}),
     "schedule": ("schedule", {"points": {0: "tau:5", 3: "data"}, "interpolate": True}),
     "chi-ibr": ("chi-ibr", {"rho": 0.05, "baseline": dict.fromkeys(SIZES, 2.0)}),

@@ -31,6 +31,7 @@ NEEDS = {
     "proportional": Needs(),
     "temperature": Needs(),
     "uniform": Needs(),
+    "mix": Needs(),
     "unimax": Needs(),
     "schedule": Needs(),
     "chi-ibr": Needs(losses=Signal("train", "token")),

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evenglot.balance import create
-from evenglot.balance.static import temperature, unimax
+from evenglot.balance.static import mix, temperature, unimax
 from tests.golden_cases import golden
 
 sizes_lists = st.lists(st.integers(1, 10**8), min_size=1, max_size=12)
@@ -29,6 +29,28 @@ def test_temperature_keeps_order_and_tau_one_is_proportional(sizes, tau):
 def test_bad_temperatures_are_refused(tau):
     with pytest.raises(ValueError, match="^tau:"):
         create("temperature", SIZES, tau=tau)
+
+
+@given(sizes_lists, st.floats(0, 1))
+def test_mix_is_between_proportional_and_uniform(sizes, alpha):
+    p, uniform = temperature(sizes, 1), np.full(len(sizes), 1 / len(sizes))
+    np.testing.assert_allclose(mix(sizes, alpha), p + alpha * (uniform - p), atol=1e-12)
+    assert mix(sizes, alpha).sum() == pytest.approx(1, abs=1e-12)
+
+
+def test_mix_is_a_strategy_a_centre_and_a_point_of_a_schedule():
+    q = create("mix", {**SIZES, "bel": 0}, alpha=0.5).q
+    assert q == pytest.approx({"aze": 0.005 + 1 / 6, "bel": 0, "rus": 0.345 + 1 / 6, "tur": 0.15 + 1 / 6})
+    assert create("schedule", {**SIZES, "bel": 0}, points={0: "mix:0.5"}).q == q
+    assert create("chi-ibr", {**SIZES, "bel": 0}, center="mix:0.5").q == q
+
+
+@pytest.mark.parametrize("alpha", [-0.1, 1.1, float("nan"), "half"])
+def test_bad_weights_of_mix_are_refused(alpha):
+    with pytest.raises(ValueError, match="^alpha:"):
+        create("mix", SIZES, alpha=alpha)
+    with pytest.raises(ValueError, match=f"^points: 'mix:{alpha}'"):
+        create("schedule", SIZES, points={0: f"mix:{alpha}"})
 
 
 @given(sizes_lists, st.floats(1, 50), st.floats(0.01, 1))

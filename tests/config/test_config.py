@@ -184,6 +184,7 @@ def test_validation_losses_need_validation_text(conf):
 
 NEEDED = {
     "temperature": {"tau": 5},
+    "mix": {"alpha": 0.5},
     "unimax": {"passes": 4, "budget": 1e6},
     "schedule": {"points": {0: "tau:5", 9: "data"}},
 }
@@ -227,7 +228,7 @@ def test_options_reach_the_balancer(conf):
         ("center: {no-en: 1}", "balance.center: .*tur-en"),
         ("baseline: {no-en: 1}", "balance.baseline: .*tur-en"),
         ("baseline: auto:tau", "balance.baseline: 'tau': "),
-        ("baseline: auto:erm", "balance.baseline: .*'data', 'uniform', 'tau:3', 'unimax:20'"),
+        ("baseline: auto:erm", "balance.baseline: .*'data', 'uniform', 'tau:3', 'mix:0.5', 'unimax:20'"),
         ("p_unit: words", "balance.p_unit: .*'sentences' or 'tokens'.*'words'"),
         ("{strategy: schedule, points: {x: data}}", "balance.points.x: .*'x'"),
     ],

@@ -122,7 +122,12 @@ def declared_limits():
                         yield pytest.param(strategy, option, limit, kind[limit], id=f"{strategy}-{option}-{limit}")
 
 
-NEEDED = {"temperature": {"tau": 2.0}, "unimax": {"passes": 5.0}, "schedule": {"points": {0: "data"}}}
+NEEDED = {
+    "temperature": {"tau": 2.0},
+    "mix": {"alpha": 0.5},
+    "unimax": {"passes": 5.0},
+    "schedule": {"points": {0: "data"}},
+}
 BESIDE = {"max_passes": {"intervals": 1}}
 
 

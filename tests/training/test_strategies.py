@@ -85,6 +85,7 @@ EVERY_STRATEGY = {
     "proportional": {},
     "temperature": {"tau": 5},
     "uniform": {},
+    "mix": {"alpha": 0.5},
     "unimax": {"passes": 2},
     "schedule": {"points": {0: "tau:5", 1: "data"}},
     "chi-ibr": {},
