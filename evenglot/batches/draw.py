@@ -23,7 +23,7 @@ ORDER_BYTES = 1 << 29  # for remembering the random orders of corpora: 4 bytes a
 Counts = NDArray[np.int64]
 Indices = NDArray[np.int64]
 DirectionIds = NDArray[np.int32]
-Rule = Literal["cycle", "released"]
+Rule = Literal["cycle", "exact", "released"]
 Number = TypeVar("Number", int, float)
 
 
@@ -84,6 +84,8 @@ def draw(
     from a corpus of n contain none more than ceil(c / n) times. (Reshuffling after each pass would violate the latter
     in intervals that span two passes.)
 
+    `exact`: the same with exactly `pairs` pairs, not some more because every share is rounded up. For short intervals.
+
     `released`: as in the paper's released code. Length as in `released_interval_counts`; each corpus is sampled
     uniformly, with replacement if the count exceeds its size, independently of previous intervals.
     """
@@ -93,8 +95,10 @@ def draw(
     starts = _in_order(drawn_before, names, "drawn_before") if drawn_before is not None else [0] * len(names)
     if (size[share > 0] < 1).any():
         raise ValueError(f"q: {names[int(np.argmax((share > 0) & (size < 1)))]!r} has a share but no sentence pairs")
-    if rule == "cycle":
+    if rule in ("cycle", "exact"):
         counts = interval_counts(size, share, pairs)
+        if rule == "exact":
+            counts = exact_counts(int(size.sum()) if pairs is None else pairs, share, seed, interval)
         drawn = [_next(*corpus, seed) for corpus in zip(names, size, starts, counts, strict=True)]
     elif rule == "released" and pairs is None:
         counts, left_over = released_interval_counts(size, share, max_scale_up)
@@ -104,7 +108,7 @@ def draw(
             for name, n, c in zip(names, size, counts, strict=True)
         ]
     else:
-        raise ValueError(f"rule: expected 'cycle', or 'released' without pairs; got {rule!r} with pairs={pairs}")
+        raise ValueError(f"rule: expected 'cycle', 'exact', or 'released' without pairs; got {rule!r}, pairs={pairs}")
     order = generator(seed, "shuffle", interval).permutation(int(counts.sum()))
     direction = np.repeat(np.arange(len(names), dtype=np.int32), counts)
     return Interval(names, direction[order], np.concatenate(drawn)[order], seed, interval)
@@ -123,6 +127,16 @@ def interval_counts(sizes: ArrayLike, q: ArrayLike, pairs: int | None = None) ->
     size = vector(sizes, "sizes")
     length = size.sum() if pairs is None else number(pairs, "pairs", 1)
     return np.asarray(np.ceil(length * _shares(q, size.size) - EPSILON), dtype=np.int64)
+
+
+def exact_counts(pairs: int, q: ArrayLike, seed: int, interval: int) -> Counts:
+    """Counts that sum to `pairs`; that of corpus i is pairs * q_i, rounded up or down at random, right on average."""
+    number(pairs, "pairs", 1)
+    share = _shares(q, np.size(q))
+    stops = pairs * np.cumsum(share)
+    stops[np.flatnonzero(share)[-1] :] = pairs
+    chance = generator(seed, "round", interval).random()
+    return np.asarray(np.diff(np.minimum(np.floor(stops + chance), pairs), prepend=0), dtype=np.int64)
 
 
 def released_interval_counts(sizes: ArrayLike, q: ArrayLike, max_scale_up: float = 1.5) -> tuple[Counts, int]:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evenglot.batches.draw import RecentOrders, draw, interval_counts, released_interval_counts
+from evenglot.batches.draw import RecentOrders, draw, exact_counts, interval_counts, released_interval_counts
 from evenglot.seeding import generator
 from tests.batches.cases import SEEDS, corpora, mixtures
 from tests.golden_cases import golden
@@ -25,6 +25,20 @@ def test_golden_counts(case):
         assert counts.tolist() == released["floor_counts"]
         assert left_over == released["random_remainder"]
         assert counts.sum() + left_over == released["epoch_size"]
+
+
+@given(st.integers(1, 10**9), st.lists(st.integers(0, 1000), min_size=1, max_size=20).filter(any), SEEDS)
+def test_exact_counts_sum_to_the_pairs_and_are_off_by_less_than_one(pairs, shares, seed):
+    counts, q = exact_counts(pairs, shares, seed, 0), np.array(shares) / sum(shares)
+    assert counts.sum() == pairs
+    assert (np.abs(counts - pairs * q) < 1 + 1e-6).all()
+    assert (counts[q == 0] == 0).all()
+
+
+def test_exact_counts_are_right_on_average():
+    q = np.array([0.9985, 0.001, 0.0005])
+    mean = np.mean([exact_counts(100, q, 1, interval) for interval in range(4000)], axis=0)
+    np.testing.assert_allclose(mean, 100 * q, atol=4 * 0.5 / np.sqrt(4000))
 
 
 @given(st.lists(st.integers(1, 10**7), min_size=1, max_size=20), st.data())

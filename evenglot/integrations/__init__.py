@@ -1,0 +1,1 @@
+"""Balancing in other training loops: plain PyTorch, Hugging Face transformers, Lightning."""
