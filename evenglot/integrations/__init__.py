@@ -1,0 +1,1 @@
+"""Balancing in other training systems."""
