@@ -5,14 +5,16 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 from rich.console import Console
 
 from evenglot.cli.options import Overrides
 from evenglot.cli.terminal import print_warnings
-from evenglot.stages import Stage
+
+if TYPE_CHECKING:
+    from evenglot.stages import Stage
 
 FormatName = Literal["json", "interleave", "megatron", "nemo", "opustrainer"]
 Which = Literal["average", "final", "stages"]
@@ -65,7 +67,7 @@ def mixture(
     ] = None,
     tolerance: Annotated[
         float,
-        typer.Option(metavar="X", min=0, max=1, help="Merge stages whose shares differ by at most this in total."),
+        typer.Option(metavar="X", min=0, max=1, help="Merge stages that differ by at most this (total variation)."),
     ] = 0.01,
     batch_size: Annotated[
         int | None,
@@ -142,7 +144,7 @@ def _text(
 ) -> str:
     from evenglot.integrations import mixtures
     from evenglot.integrations.opustrainer import BATCH_SIZE, opustrainer, plan
-    from evenglot.stages import average, merge
+    from evenglot.stages import Stage, average, merge
 
     if which == "stages":
         stages = merge(source.stages, tolerance)

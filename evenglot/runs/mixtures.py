@@ -47,10 +47,11 @@ def _shares(about: ConfigEvent, events: Sequence[Event], interval: IntervalEvent
 
 def _targets(events: Sequence[Event], interval: IntervalEvent, end: int) -> list[Stage]:
     """The strategy's q in an interval, each with the number of updates for which it was used."""
+    told = [event for event in events if isinstance(event, IntervalEvent | StepEvent | ProbeEvent)]
     changes: dict[int, Shares] = {}
-    for event in events:
-        if isinstance(event, IntervalEvent | StepEvent | ProbeEvent) and interval.step <= event.step < end:
-            changes[event.step] = aimed_at(event) or changes[interval.step]
+    for event in told:
+        if interval.step <= event.step < end and (shares := aimed_at(event)):
+            changes[event.step] = shares
     return [Stage(changes[step], following - step) for step, following in pairwise([*changes, end])]
 
 

@@ -49,6 +49,7 @@ def test_q_of_a_strategy_that_weights_losses_is_averaged_over_updates_and_counts
         *begin(REWEIGHTS),
         event("interval", 0, target={"a": 0.5, "b": 0.5}, pairs={"a": 20, "b": 20}, updates=4),
         event("step", 1, target={"a": 0.9, "b": 0.1}),
+        event("step", 2),  # unchanged
         event("step", 4, target={"a": 1.0, "b": 0.0}),
     ]
     (stage,) = stages_of(events)
