@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from functools import cache, partial
 from time import monotonic
 from typing import Any
 
@@ -10,6 +11,7 @@ import torch
 
 from evenglot.balance import Balancer, Split
 from evenglot.batches.draw import Interval, draw
+from evenglot.batches.fit import fit
 from evenglot.batches.load import Batch, Loader, load
 from evenglot.config import Config
 from evenglot.corpus.store import Store
@@ -104,16 +106,30 @@ class Training:
         at, batches = self.at, self.config.batches
         if at.shares is None:
             at.shares = self.groups.shares(self.balancer.mixture.sample, self.store.sizes)
-        options = dict(self.config.draw_options)
+        if batches.interval_updates is not None:
+            return self._draw_updates(batches.interval_updates, at.shares)
         if batches.interval_tokens is not None:
-            options["pairs"] = self._pairs_of(batches.interval_tokens, at.shares)
+            return self._draw_pairs(self._pairs_of(batches.interval_tokens, at.shares), at.shares)
+        return self._draw_pairs(batches.interval_pairs, at.shares)
+
+    def _draw_updates(self, updates: int, shares: dict[str, float]) -> Loader:
+        """Draw as many pairs as fill this many updates."""
+        batches = self.config.batches
+        wanted = updates * batches.micro_batches
+        guess = self._pairs_of(wanted * batches.tokens_per_batch, shares)
+        drawn = cache(partial(self._draw_pairs, shares=shares))
+        return drawn(fit(wanted, guess, lambda pairs: drawn(pairs).plan.batches))
+
+    def _draw_pairs(self, pairs: int | None, shares: dict[str, float]) -> Loader:
+        """Draw this many pairs; None: as many as the data have, or as the sampling rule determines."""
+        at, batches = self.at, self.config.batches
         interval = draw(
             self.store.sizes,
-            at.shares,
+            shares,
             seed=self.config.seed,
             interval=at.interval,
             drawn_before=at.drawn_before,
-            **options,
+            **{**self.config.draw_options, "pairs": pairs},
         )
         return load(
             self.corpora,

@@ -45,8 +45,10 @@ def _rounds(config: Config, balancer: Balancer, loader: Loader, intervals: float
     """Too few intervals for the mixture to adapt."""
     follows_losses = balancer.needs.losses is not None and balancer.cadence == "interval"
     if follows_losses and intervals < FEW_INTERVALS:
-        pairs = max(1, round(sum(loader.interval.counts.values()) * intervals / (2 * FEW_INTERVALS)))
-        better = f"set batches.interval_pairs: {pairs} to update it {2 * FEW_INTERVALS} times"
+        key = next(iter(config.batches.interval_keys), "interval_pairs")
+        length = getattr(config.batches, key) or sum(loader.interval.counts.values())
+        shorter = max(1, round(length * intervals / (2 * FEW_INTERVALS)))
+        better = f"set batches.{key}: {shorter} to update it {2 * FEW_INTERVALS} times"
         if config.draw_options["rule"] == "released":  # it determines the length of the interval
             better = "train longer"
         times = f"the mixture is updated only {math.ceil(intervals)} times in this run"

@@ -161,15 +161,16 @@ def test_a_ball_in_which_nothing_can_move_is_warned_of(configure, tmp_path, monk
     assert not warned("around", center="uniform")
 
 
-def test_a_game_of_few_rounds_is_warned_of_and_the_advice_is_good(configure, tmp_path):
-    train(configure({"strategy": "chi-ibr"}, train={"updates": 60}), tmp_path / "run")
+@pytest.mark.parametrize(
+    ("key", "length"), [("interval_pairs", None), ("interval_tokens", 6000), ("interval_updates", 15)]
+)
+def test_a_game_of_few_rounds_is_warned_of_and_the_advice_is_good(configure, tmp_path, key, length):
+    chi_ibr = {"strategy": "chi-ibr"}
+    train(configure(chi_ibr, train={"updates": 60}, batches={key: length}), tmp_path / "run")
     (warning,) = [event["message"] for event in events(tmp_path / "run", "warning") if event["kind"] == "intervals"]
     assert f" {len(events(tmp_path / 'run', 'interval'))} times" in warning
-    advised = int(re.search(r"batches.interval_pairs: (\d+) ", warning)[1])
-    train(
-        configure({"strategy": "chi-ibr"}, train={"updates": 60}, batches={"interval_pairs": advised}),
-        tmp_path / "often",
-    )
+    advised = int(re.search(rf"batches.{key}: (\d+) ", warning)[1])
+    train(configure(chi_ibr, train={"updates": 60}, batches={key: advised}), tmp_path / "often")
     assert 15 <= len(events(tmp_path / "often", "interval")) <= 25
     train(configure({"strategy": "proportional"}, train={"updates": 60}), tmp_path / "fixed")
     for folder in ("often", "fixed"):
