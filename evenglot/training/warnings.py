@@ -10,6 +10,7 @@ import numpy as np
 from evenglot.balance import FAINT_TAU, Balancer
 from evenglot.batches.load import Loader
 from evenglot.config import Config
+from evenglot.config.intervals import lag_warning
 from evenglot.corpus.store import Store
 
 FEW_BATCHES = 8  # per update: so few do not represent the lengths in the corpus
@@ -24,6 +25,7 @@ def warnings_about(
     """All warnings for a run of `updates` updates; `loader` has its first interval."""
     train, batches = config.train, config.batches.micro_batches
     yield from _rounds(config, balancer, loader, updates / len(loader))
+    yield from _lag(config, loader)
     yield from _losses(balancer, batches)
     yield from _radius(balancer)
     if train.warmup >= train.updates:
@@ -53,6 +55,12 @@ def _rounds(config: Config, balancer: Balancer, loader: Loader, intervals: float
             better = "train longer"
         times = f"the mixture is updated only {math.ceil(intervals)} times in this run"
         yield "intervals", f"{times}, too few for it to adapt; {better}"
+
+
+def _lag(config: Config, loader: Loader) -> Found:
+    """A mixture that changes at every update and is sampled long after."""
+    if config.balance.description.samples_every_step and (message := lag_warning(len(loader) - 1)) is not None:
+        yield "lag", message
 
 
 def _losses(balancer: Balancer, batches: int) -> Found:

@@ -406,6 +406,20 @@ def test_an_interval_may_be_so_many_updates_long(run, updates):
     assert vector(ended[-1]["passes"]) == pytest.approx(drawn / N)
 
 
+@pytest.mark.parametrize(
+    ("strategy", "options", "is_late"),
+    [
+        ("group-dro", {"step": 0.5, "apply": "resample"}, True),
+        ("multidds", EVERY_STRATEGY["multidds"], True),
+        ("group-dro", EVERY_STRATEGY["group-dro"], False),
+        ("chi-ibr", {}, False),
+    ],
+)
+def test_the_lag_of_what_is_sampled_is_logged_where_q_changes_at_every_step(run, strategy, options, is_late):
+    for event in events(run(strategy, options), "interval"):
+        assert event.get("lag") == (event["updates"] - 1 if is_late else None)
+
+
 def test_a_run_may_be_so_many_intervals_long(run):
     folder = run("uniform", train={"intervals": 3, "updates": 1000})
     shown = events(folder, "interval")

@@ -175,3 +175,20 @@ def test_a_game_of_few_rounds_is_warned_of_and_the_advice_is_good(configure, tmp
     train(configure({"strategy": "proportional"}, train={"updates": 60}), tmp_path / "fixed")
     for folder in ("often", "fixed"):
         assert "intervals" not in {event["kind"] for event in events(tmp_path / folder, "warning")}
+
+
+@pytest.mark.parametrize(
+    ("balance", "updates", "is_late"),
+    [
+        ({"strategy": "group-dro", "apply": "resample"}, 1001, True),
+        ({"strategy": "multidds"}, 1001, True),
+        ({"strategy": "group-dro", "apply": "resample"}, 1000, False),
+        ({"strategy": "group-dro"}, 1001, False),  # it weights losses, at once
+        ({"strategy": "chi-ibr"}, 1001, False),
+    ],
+)
+def test_a_mixture_that_is_sampled_long_after_is_warned_of(configure, tmp_path, balance, updates, is_late):
+    config = configure(balance, batches={"interval_updates": updates}, train={"updates": 1})
+    train(config, tmp_path)
+    said = [event["message"] for event in events(tmp_path, "warning") if event["kind"] == "lag"]
+    assert ["1,000 updates" in message for message in said] == [True] * is_late
