@@ -26,6 +26,7 @@ from evenglot.balance.groups import Unit
 from evenglot.balance.options import Option
 from evenglot.config.data import DataSettings, Declaration
 from evenglot.config.errors import Faults, Keys, explain, refuse
+from evenglot.config.intervals import SHORT_INTERVAL
 from evenglot.config.renamed import RENAMED, update_keys
 from evenglot.config.section import Context, Count, FilePath, Finite, Section, Seed, absolute, key
 from evenglot.config.source import read_source
@@ -112,7 +113,11 @@ class BatchSettings(Section):
         None, "Sentence pairs per interval: how often the mixture can change. null: one pass over the data."
     )
     interval_tokens: Count | None = key(None, "Approximate target tokens per interval, instead of interval_pairs.")
-    interval_updates: Count | None = key(None, "Updates per interval, instead of interval_pairs.")
+    interval_updates: Count | None = key(
+        None,
+        "Updates per interval, instead of interval_pairs. null: if the strategy samples from a mixture that changes at "
+        f"every update, {SHORT_INTERVAL} (at most one pass over the data), unless train.intervals is set.",
+    )
     oversample: Literal["cycle", "released"] | None = key(
         None,
         "cycle: use every pair of a corpus before repeating any; released: like the paper's released code. null: "
@@ -275,6 +280,19 @@ class Config(Section):
     @property
     def _run_facts(self) -> dict[str, Any]:
         return {"intervals": self.train.intervals, "interval_size": self.batches.interval_pairs}
+
+    @property
+    def interval_updates(self) -> int | None:
+        """Updates per interval if intervals are counted in updates; None if they are counted in pairs or tokens.
+
+        Short intervals are the default of strategies that sample from a mixture that changes at every update. With
+        `train.intervals`, which counts intervals of one pass unless their length is configured, they are not: the run
+        would be much shorter than others of the same number.
+        """
+        batches = self.batches
+        if batches.interval_keys or self.train.intervals is not None or self.draw_options["rule"] == "released":
+            return batches.interval_updates
+        return SHORT_INTERVAL if self.balance.description.samples_every_step else None
 
     @property
     def draw_options(self) -> dict[str, Any]:

@@ -195,8 +195,8 @@ def _late(rows: list[Row], config: Config) -> list[str]:
 def _interval_updates(rows: list[Row], config: Config) -> float:
     """Estimated number of updates of an interval, for pairs of average length."""
     batches = config.batches
-    if batches.interval_updates is not None:
-        return batches.interval_updates
+    if config.interval_updates is not None:
+        return config.interval_updates
     updates = sum(max(row.source_tokens, row.target_tokens) for row in rows) / batches.tokens_per_update
     passes = 1.0
     if batches.interval_pairs is not None:
