@@ -162,7 +162,12 @@ def test_a_ball_in_which_nothing_can_move_is_warned_of(configure, tmp_path, monk
 
 
 @pytest.mark.parametrize(
-    ("key", "length"), [("interval_pairs", None), ("interval_tokens", 6000), ("interval_updates", 15)]
+    ("key", "length"),
+    [
+        ("interval_pairs", None),
+        pytest.param("interval_tokens", 6000, marks=pytest.mark.slow),
+        pytest.param("interval_updates", 15, marks=pytest.mark.slow),
+    ],
 )
 def test_a_game_of_few_rounds_is_warned_of_and_the_advice_is_good(configure, tmp_path, key, length):
     chi_ibr = {"strategy": "chi-ibr"}
