@@ -51,6 +51,7 @@ class Record:
         self.config, self.home, self.store, self.processes = config, run, store, processes
         self.names = sorted(store.directions)
         self.groups = config.data.groups
+        self.samples_every_step = config.balance.description.samples_every_step
         self.log = Log(run.log_file if processes.is_first else None)
         self.display = Display() if processes.is_first else None
         self.warned: list[str] = []
@@ -168,6 +169,7 @@ class Record:
                 updates=len(loader),
                 tokens=int(loader.plan.target_tokens.sum()),
                 padding=loader.plan.padding(),
+                lag=len(loader) - 1 if self.samples_every_step else None,
             )
         )
         for name, pairs in loader.interval.counts.items():
