@@ -29,7 +29,7 @@ from evenglot.config.errors import Faults, Keys, explain, refuse
 from evenglot.config.intervals import SHORT_INTERVAL
 from evenglot.config.renamed import RENAMED, update_keys
 from evenglot.config.section import Context, Count, FilePath, Finite, Section, Seed, absolute, key
-from evenglot.config.source import read_source
+from evenglot.config.source import Source, given_source, read_source
 from evenglot.config.training import ModelSettings, TrainSettings
 from evenglot.directions import shared_side
 from evenglot.files import write_text
@@ -410,9 +410,17 @@ def load_config(
     `check_files=False`: do not require the text files, for callers that only read the store.
     `hints=False`: do not print hints about renamed keys, for files that evenglot wrote.
     """
-    source = read_source(path, overrides, RENAMED)
+    return _checked(read_source(path, overrides, RENAMED), Path(path).parent, check_files, hints)
+
+
+def config_of(content: Mapping[str, Any], overrides: Sequence[str] = (), *, check_files: bool = True) -> Config:
+    """As `load_config`, from the content of a file; relative paths are relative to the working directory."""
+    return _checked(given_source(content, overrides, RENAMED), Path(), check_files, hints=True)
+
+
+def _checked(source: Source, folder: Path, check_files: bool, hints: bool) -> Config:
     update_keys(source, hints)
-    context = Context(Path(path).parent.resolve(), source, check_files)
+    context = Context(folder.resolve(), source, check_files)
     try:
         return Config.model_validate(source.value, context=context)
     except ValidationError as error:

@@ -18,6 +18,7 @@ from evenglot.config.models import HEADINGS
 from evenglot.directions import Side
 from evenglot.files import finished_folder
 from evenglot.runs.events import DoneEvent, of_kind
+from evenglot.runs.frames import Library, frame
 from evenglot.runs.log import read_log
 from evenglot.wording import some
 
@@ -42,6 +43,23 @@ class Run:
     """A run folder."""
 
     folder: Path
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "folder", Path(self.folder))  # a string, in a notebook
+
+    def __fspath__(self) -> str:
+        """The folder, so that a run can be given where its path is expected."""
+        return str(self.folder)
+
+    def frame(self, kind: str, library: Library | None = None) -> Any:
+        """The events of a kind ('validation', 'step', 'balance', ...) as a data frame, one row for each event.
+
+        Values by direction have columns such as `loss.por-en`. `library`: pandas or polars; by default the first that
+        is installed.
+        """
+        if not self.log_file.exists():
+            raise RunError(f"{self.folder}: not a run folder (no log.jsonl); create one with `evenglot train`")
+        return frame(read_log(self.log_file), kind, library)
 
     @property
     def config_file(self) -> Path:
