@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import re
 import shutil
 import zlib
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ from typing import Any, BinaryIO
 
 LOCK = ".lock"
 UNFINISHED = ".unfinished"  # suffix of files and folders that are being written or deleted; never read
+DESCRIPTORS = re.compile(r"/dev/fd|/proc/\d+(/task/\d+)?/fd")  # folders of the open files of a process
 
 
 class LockedError(ValueError):
@@ -73,10 +75,9 @@ def lock(folder: Path, message: str, error: type[ValueError] = LockedError) -> I
 def finished_file(path: Path) -> Iterator[BinaryIO]:
     """A temporary file to write into, synced and renamed to `path` at the end of the block, deleted after an error.
 
-    Links are followed. Anything but a regular file (a pipe, /dev/null) is appended to, not replaced.
+    Links are followed. Anything but a regular file (a pipe, /dev/null, /dev/stdout) is appended to, not replaced.
     """
-    is_stream = path.is_relative_to("/dev") or path.is_relative_to("/proc")  # /dev/stdout can be a link to a file
-    if path.exists() and (is_stream or not path.is_file()):
+    if path.exists() and (not path.is_file() or _is_descriptor(path)):
         with path.open("ab") as file:
             yield file
         return
@@ -90,6 +91,20 @@ def finished_file(path: Path) -> Iterator[BinaryIO]:
         unfinished.replace(path)
     finally:
         unfinished.unlink(missing_ok=True)
+
+
+def _is_descriptor(path: Path) -> bool:
+    """Is this the name of an open file of a process, such as /dev/stdout, perhaps by way of links?
+
+    Standard output that is redirected to a regular file is a stream for us, but looks like that file.
+    """
+    while True:
+        folder = path.parent.resolve()
+        if DESCRIPTORS.fullmatch(str(folder)):
+            return True
+        if not path.is_symlink():
+            return False
+        path = folder / path.readlink()
 
 
 def write_text(path: Path, text: str) -> None:

@@ -3,6 +3,7 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -167,6 +168,32 @@ def test_standard_output_by_name_is_added_to(tmp_path):
         file.flush()
         subprocess.run([sys.executable, "-c", program], stdout=file, check=True)
     assert (tmp_path / "all").read_text() == "before text"
+
+
+@pytest.mark.parametrize("name", ["/dev/fd/{}", "/proc/self/fd/{}", "link"])
+def test_an_open_file_by_its_number_is_added_to(tmp_path, name):
+    (tmp_path / "all").write_text("before ")
+    with (tmp_path / "all").open("a") as file:
+        (tmp_path / "link").symlink_to(f"/dev/fd/{file.fileno()}")
+        write_text(tmp_path / name.format(file.fileno()), "text")
+    assert (tmp_path / "all").read_text() == "before text"
+
+
+def test_process_substitution_receives_the_text(tmp_path):
+    program = "import sys; from pathlib import Path; from evenglot.files import write_text\n"
+    program += "write_text(Path(sys.argv[1]), 'text')"
+    command = ["bash", "-c", '"$0" -c "$1" >(cat > copied)', sys.executable, program]
+    subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)  # waits for `cat`, which has our stderr
+    assert (tmp_path / "copied").read_text() == "text"
+
+
+@pytest.mark.skipif(not os.access("/dev/shm", os.W_OK), reason="no memory file system")
+def test_a_regular_file_is_replaced_wherever_it_lies():
+    with TemporaryDirectory(dir="/dev/shm") as folder:
+        for text in ("first", "second"):
+            write_text(Path(folder) / "file", text)
+        assert (Path(folder) / "file").read_text() == "second"
+        assert names(Path(folder)) == ["file"]
 
 
 def test_json_is_replaced_whole(tmp_path):
