@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import json
 import os
 import re
@@ -10,7 +11,6 @@ import shutil
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from hashlib import blake2b
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -145,9 +145,15 @@ def checksum(file: Path) -> int:
     return crc
 
 
+def sha256(file: Path) -> str:
+    """SHA-256 of a file."""
+    with file.open("rb") as content:
+        return hashlib.file_digest(content, "sha256").hexdigest()
+
+
 def digest(content: bytes) -> str:
     """A short hash of bytes."""
-    return blake2b(content, digest_size=8).hexdigest()
+    return hashlib.blake2b(content, digest_size=8).hexdigest()
 
 
 def _beside(path: Path, ending: str) -> Path:

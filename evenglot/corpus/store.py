@@ -26,7 +26,7 @@ from evenglot.corpus.artefacts import DamagedError, key_of
 from evenglot.corpus.bundle import Section
 from evenglot.corpus.vocabulary import Coverage
 from evenglot.directions import SIDES, Side
-from evenglot.files import write_json
+from evenglot.files import sha256, write_json
 from evenglot.sequences import Ids, ParallelSequences, Sequences
 
 MANIFEST, CONFIG = "manifest.json", "config.yaml"
@@ -137,6 +137,11 @@ class Store:
     def vocabulary_file(self, side: str) -> Path:
         """The file of that model."""
         return self.folder / str(self.manifest["vocabulary"]["artefact"]) / f"{side}.model"
+
+    @cached_property
+    def vocabulary_hashes(self) -> dict[str, str]:
+        """SHA-256 of the vocabulary file of each side."""
+        return {side: sha256(self.vocabulary_file(side)) for side in SIDES}
 
     @property
     def fingerprint(self) -> str:

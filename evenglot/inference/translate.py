@@ -18,6 +18,7 @@ import torch
 
 from evenglot.directions import SIDES, Direction, Side, check_code, tag, tag_kind
 from evenglot.inference.engines import CTranslate2Engine, Engine, SearchOptions, TorchEngine
+from evenglot.inference.vocabularies import read_vocabularies
 from evenglot.model.transformer import Transformer
 from evenglot.runs import checkpoint
 from evenglot.runs.checkpoint import Checkpoint, load_model
@@ -174,9 +175,7 @@ def translator_of(
     engine: EngineName = "torch",
 ) -> Translator:
     """A translator for the already loaded model of a checkpoint."""
-    source, target = (
-        sentencepiece.SentencePieceProcessor(model_file=str(run.vocabulary / f"{side}.model")) for side in SIDES
-    )
+    vocabularies = read_vocabularies(run, chosen)
     working: Engine
     if engine == "torch":
         working = TorchEngine(model, usable_device(device))
@@ -184,6 +183,7 @@ def translator_of(
         from evenglot.inference.ctranslate2 import converted
 
         working = CTranslate2Engine(converted(run, chosen, model, "int8" if engine.endswith("int8") else "float32"))
+    source, target = (vocabularies[side].pieces for side in SIDES)
     return Translator(working, source, target, directions, model.shape.max_positions)
 
 

@@ -7,7 +7,6 @@ can be compared between machines.
 from __future__ import annotations
 
 import gzip
-import hashlib
 import json
 import shutil
 from collections import Counter
@@ -19,7 +18,7 @@ from typing import Any, BinaryIO, cast
 from evenglot import __version__
 from evenglot.corpus.read import CorpusError
 from evenglot.directions import Direction
-from evenglot.files import sync, write_json
+from evenglot.files import sha256, sync, write_json
 
 SPLITS = ("train", "valid", "test")
 ENGLISH = "en"
@@ -104,12 +103,6 @@ def create(out: Path, about: Mapping[str, Any], overwrite: bool = False) -> Iter
     except BaseException:
         shutil.rmtree(unfinished, ignore_errors=True)
         raise
-
-
-def sha256(path: Path) -> str:
-    """The SHA-256 checksum of a file."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 @contextmanager

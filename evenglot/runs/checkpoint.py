@@ -59,6 +59,11 @@ class Checkpoint:
         optimizer = _read_tensors(self.folder, OPTIMIZER, about) if OPTIMIZER in about["files"] else {}
         return Content(_read_tensors(self.folder, MODEL, about), optimizer, about["state"])
 
+    def read_state(self) -> dict[str, Any]:
+        """Read and verify the state only."""
+        state: dict[str, Any] = _read_state(self.folder)["state"]
+        return state
+
     def read_model(self) -> dict[str, Tensor]:
         """Read and verify the weights only."""
         return _read_tensors(self.folder, MODEL, _read_state(self.folder))

@@ -63,6 +63,10 @@ class Run:
         """The folder of the SentencePiece models, so that a run can translate without the store."""
         return self.folder / "vocabulary"
 
+    def vocabulary_file(self, side: Side) -> Path:
+        """The SentencePiece model of one side."""
+        return self.vocabulary / f"{side}.model"
+
     @property
     def baseline_file(self) -> Path:
         """Baseline losses computed for this run (`balance.baseline: auto`)."""
@@ -100,7 +104,7 @@ class Run:
         config.save(self.config_file)
         with finished_folder(self.vocabulary) as unfinished:
             for side, file in vocabularies.items():
-                shutil.copy(file, unfinished / f"{side}.model")
+                shutil.copy(file, unfinished / self.vocabulary_file(side).name)
 
     def refuse_if_taken(self) -> None:
         """Refuse to start in a folder that has a run or other files that would be overwritten."""

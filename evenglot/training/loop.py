@@ -266,7 +266,12 @@ class Training:
         )
 
     def _model_state(self) -> dict[str, Any]:
-        return {"shape": asdict(self.model.shape), "store": self.store.fingerprint}
+        store = self.store
+        return {
+            "shape": asdict(self.model.shape),
+            "store": store.fingerprint,
+            "vocabulary": store.vocabulary_hashes,
+        }
 
     def _restore(self) -> bool:
         """Resume from the newest intact checkpoint; False if there is none yet."""

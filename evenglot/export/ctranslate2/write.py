@@ -14,10 +14,11 @@ from evenglot.export.ctranslate2.agreement import Report, compare, refuse_disagr
 from evenglot.export.ctranslate2.handout import readme, script
 from evenglot.export.sample import tagged_sentences
 from evenglot.files import finished_folder
-from evenglot.inference.ctranslate2.about import ABOUT, read_about, vocabulary
+from evenglot.inference.ctranslate2.about import ABOUT, read_about
 from evenglot.inference.ctranslate2.convert import Quantization, write_model
 from evenglot.inference.ctranslate2.engine import CTranslate2Engine
 from evenglot.inference.ctranslate2.package import package
+from evenglot.inference.vocabularies import read_vocabularies
 from evenglot.runs.checkpoint import load_model
 from evenglot.runs.run import Run
 from evenglot.symbols import EOS
@@ -47,7 +48,7 @@ def export(
     _refuse_if_taken(folder)
     config, chosen = run.config(), run.best()
     model = load_model(chosen)
-    source = vocabulary(run.vocabulary, "source")
+    source = read_vocabularies(run, chosen)["source"].pieces
     sample = list(islice(tagged_sentences(config, sentences), SAMPLE))
     sources = [_encode(source, piece, text, model.shape.max_positions) for piece, text in sample]
     with finished_folder(folder) as unfinished:
