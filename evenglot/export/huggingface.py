@@ -1,4 +1,4 @@
-"""Export a run's best checkpoint to a folder that Hugging Face transformers loads without custom code.
+"""Export a checkpoint of a run to a folder that Hugging Face transformers loads without custom code.
 
 The model class is MBart, which has our architecture: pre-norm, normalised embeddings, a final norm in both stacks. The
 differences are resolved in the weights: MBart's learned position embeddings are set to our sinusoids, and a bias of the
@@ -73,15 +73,16 @@ class Report:
         )
 
 
-def export(run: Run, folder: Path) -> Report:
-    """Export the best checkpoint of a run, and compare both models on validation sentences of the run's store.
+def export(run: Run, folder: Path, which: str = "best") -> Report:
+    """Export a checkpoint of a run, and compare both models on validation sentences of the run's store.
 
-    If they differ, or if the folder contains files that no export wrote, ValueError is raised and nothing is written.
+    `which`: best, last, average, or a number of updates. If the models differ, or if the folder contains files that no
+    export wrote, ValueError is raised and nothing is written.
     """
     transformers = _transformers()
     folder = Path(folder).resolve()
     _refuse_other_content(folder)
-    config, checkpoint = run.config(), run.best()
+    config, checkpoint = run.config(), run.choose(which)
     model, vocabularies = load_model(checkpoint).float(), read_vocabularies(run, checkpoint)
     with finished_folder(folder) as unfinished:
         _write_model(model, unfinished)

@@ -231,8 +231,37 @@ def latest(root: Path, warn: Callable[[str], object]) -> tuple[Checkpoint, Conte
     return None
 
 
+def find(root: Path, which: str) -> Checkpoint | None:
+    """The checkpoint with this name: best, last, average, or a number of updates; None if there is none.
+
+    Another never takes its place: DamagedCheckpointError if it is damaged, or if one that might be the best is.
+    """
+    if which == "best":
+        _refuse_damaged(root)
+        return best(root)
+    by_name = {folder.name: folder for folder in _other_folders(root)}
+    for folder in _step_folders(root):
+        by_name[str(int(folder.name.removeprefix("step-")))] = by_name["last"] = folder
+    return open_checkpoint(by_name[which]) if which in by_name else None
+
+
+def _refuse_damaged(root: Path) -> None:
+    for folder in (*_step_folders(root), *_other_folders(root)):
+        try:
+            open_checkpoint(folder)
+        except DamagedCheckpointError as error:
+            if folder.is_dir():  # else a running training has just deleted it
+                raise DamagedCheckpointError(
+                    f"{error}; this may be the best checkpoint: choose another with --which, or delete its folder to "
+                    "use the best of the others"
+                ) from error
+
+
 def best(root: Path) -> Checkpoint | None:
-    """The checkpoint with the lowest score, including averages (ties: the earliest); without scores, the newest one."""
+    """The checkpoint with the lowest score, including averages (ties: the earliest); without scores, the newest one.
+
+    Those with a damaged state.json are left out.
+    """
     steps, others = checkpoints(root), _opened(_other_folders(root))
     return next(iter(_by_score([*steps, *others])), None) or max(steps or others, key=lambda c: c.step, default=None)
 
@@ -249,7 +278,9 @@ def _step_folders(root: Path) -> list[Path]:
 
 
 def _other_folders(root: Path) -> list[Path]:
-    return [folder for folder in _folders(root) if OTHER_NAME.fullmatch(folder.name)]
+    """Folders of averages, intact or damaged; not those that somebody else put there."""
+    named = (folder for folder in _folders(root) if OTHER_NAME.fullmatch(folder.name))
+    return [folder for folder in named if (folder / STATE).exists() or (folder / MODEL).exists()]
 
 
 def _folders(root: Path) -> list[Path]:
@@ -332,7 +363,10 @@ def fingerprint(checkpoint: Checkpoint) -> str:
 
 def load_model(chosen: Checkpoint) -> Transformer:
     """The model of a checkpoint, in evaluation mode."""
-    return model_of(chosen.read())
+    try:
+        return model_of(chosen.read())
+    except DamagedCheckpointError as error:
+        raise DamagedCheckpointError(f"{error}; choose another checkpoint with --which, or restore a backup") from error
 
 
 def model_of(content: Content) -> Transformer:

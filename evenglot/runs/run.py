@@ -90,13 +90,19 @@ class Run:
         return self.baseline_file
 
     def best(self) -> Checkpoint:
-        """The checkpoint with the best validation score."""
+        """The checkpoint with the best validation score; DamagedCheckpointError if a damaged one might be it."""
+        return self.choose("best")
+
+    def choose(self, which: str) -> Checkpoint:
+        """The checkpoint with this name: best, last, average, or a number of updates."""
         from evenglot.runs import checkpoint
 
-        found = checkpoint.best(self.checkpoints)
-        if found is None:
+        if (found := checkpoint.find(self.checkpoints, which)) is not None:
+            return found
+        steps = [str(each.step) for each in checkpoint.checkpoints(self.checkpoints)]
+        if not steps:
             raise RunError(f"{self.folder}: no checkpoints; `evenglot train` writes one after each interval")
-        return found
+        raise RunError(f"{self.folder}: no checkpoint {which!r}; available: {', '.join(['best', 'last', *steps])}")
 
     def begin(self, config: Config, vocabularies: Mapping[Side, Path]) -> None:
         """Write the configuration and copy the vocabularies."""

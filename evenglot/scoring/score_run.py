@@ -11,7 +11,7 @@ from evenglot.corpus.store import Store
 from evenglot.directions import Direction, Side, parse
 from evenglot.files import finished_folder, write_json
 from evenglot.inference.engines import SearchOptions
-from evenglot.inference.translate import Device, EngineName, Translator, choose, translator_of, usable_device
+from evenglot.inference.translate import Device, EngineName, Translator, translator_of, usable_device
 from evenglot.inference.vocabularies import Vocabulary, read_vocabularies
 from evenglot.progress import Bars
 from evenglot.runs.checkpoint import load_model
@@ -99,7 +99,7 @@ def score_run(
     model_counts: dict[str, dict[str, Counts]] = {}
     made: dict[str, Any] = {"hypotheses": "given"}
     if hypotheses is None:
-        chosen = choose(run, which)
+        chosen = run.choose(which)
         _refuse_other_vocabulary(read_vocabularies(run, chosen), store)
         model = load_model(chosen)
         translator = translator_of(run, config.data.directions, chosen, model, device, engine)

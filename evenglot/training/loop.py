@@ -193,7 +193,7 @@ class Training:
             self.checkpointer.save(Moment.END, self.at, self._snapshot)
             if self.settings.average is not None:
                 self._average(self.settings.average)
-        self.record.done(self.at, reason, self.home.best())
+        self.record.done(self.at, reason, self.checkpointer.best())
 
     # ---------------------------------------------------------------------------------------------- observations
 

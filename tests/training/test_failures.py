@@ -144,6 +144,25 @@ def test_a_run_does_not_go_on_where_every_checkpoint_is_damaged(refused, begun):
     assert f"{begun / 'checkpoints'}: " in refused("--resume", settings=SHORT)
 
 
+def test_a_run_ends_well_where_an_old_checkpoint_is_damaged(conf, begun):
+    shutil.copytree(newest(begun), begun / "checkpoints" / "step-00000001")  # the step in its state is another
+    train(configured(conf, overrides(train={"updates": 5})), begun, resume=True)
+    assert events(begun, "done")[-1]["step"] == 5
+
+
+@pytest.mark.parametrize(
+    "command", [("translate", "--to", "en"), ("score",), ("export", "--to", "ctranslate2", "--out", "out"), ("serve",)]
+)
+def test_a_damaged_best_model_is_not_silently_another(conf, begun, tmp_path, command):
+    best = newest(begun)
+    content = checkpoint.open_checkpoint(best).read()
+    checkpoint.save(begun / "checkpoints", 1, model=content.model, optimizer=None, state=content.state, score=99.0)
+    (best / "state.json").write_text("{")
+    line = failure(command[0], begun, *command[1:], output=tmp_path / "output")
+    assert f"{best / 'state.json'}: " in line
+    assert "--which" in line
+
+
 @pytest.mark.parametrize("options", [(), ("--resume",)])
 def test_the_record_of_a_run_whose_checkpoints_were_removed_is_not_lost(refused, begun, options):
     shutil.rmtree(begun / "checkpoints")
