@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import json
 import os
 import resource
 import shutil
@@ -176,6 +177,39 @@ def test_the_record_of_a_run_whose_checkpoints_were_removed_is_not_lost(refused,
 def test_a_damaged_log_after_the_last_checkpoint_does_not_stop_a_resume(conf, begun):
     with (begun / "log.jsonl").open("a") as log:
         log.write("\0\0\0\0\n" + '{"event": "step", "step": 4}\n')  # as after a power cut
+    train(configured(conf, overrides(train={"updates": 4})), begun, resume=True)
+    assert events(begun, "done")[-1]["step"] == 4
+
+
+OTHER_LOGS = {
+    "deleted": lambda lines: None,
+    "emptied": lambda lines: [],
+    "cut": lambda lines: lines[:-4],
+    "another run's": lambda lines: [line.replace('"time": "2', '"time": "1') for line in lines],
+}
+
+
+@pytest.mark.parametrize("damage", OTHER_LOGS)
+def test_a_run_does_not_go_on_with_a_damaged_log(refused, begun, damage):
+    log = begun / "log.jsonl"
+    lines = log.read_text().splitlines(keepends=True)
+    other = OTHER_LOGS[damage](lines)
+    assert other != lines
+    log.unlink() if other is None else log.write_text("".join(other))
+    longer = overrides(train={"updates": 4})
+    for _ in range(2):  # and is not talked into it
+        assert f"{log}: " in refused("--resume", settings=longer)
+    log.write_text("".join(lines))
+    train(configured(begun / "config.yaml", longer), begun, resume=True)
+    assert events(begun, "done")[-1]["step"] == 4
+
+
+def test_a_checkpoint_without_the_hash_of_its_log_is_resumed(conf, begun):
+    state = newest(begun) / "state.json"
+    about = json.loads(state.read_text())
+    del about["checksum"], about["state"]["record"]["log_hash"]
+    state.write_text(json.dumps({**about, "checksum": checkpoint._digest_of(about)}))
+    (begun / "log.jsonl").write_text("")
     train(configured(conf, overrides(train={"updates": 4})), begun, resume=True)
     assert events(begun, "done")[-1]["step"] == 4
 
