@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import fcntl
 import hashlib
 import json
@@ -16,7 +17,10 @@ from typing import Any, BinaryIO
 
 LOCK = ".lock"
 UNFINISHED = ".unfinished"  # suffix of files and folders that are being written or deleted; never read
+REPLACED = f".replaced{UNFINISHED}"  # of a folder while another one takes its name
 DESCRIPTORS = re.compile(r"/dev/fd|/proc/\d+(/task/\d+)?/fd")  # folders of the open files of a process
+
+_renameat2 = getattr(ctypes.CDLL(None), "renameat2", None)  # Linux only
 
 
 class LockedError(ValueError):
@@ -27,32 +31,50 @@ class LockedError(ValueError):
 def finished_folder(folder: Path) -> Iterator[Path]:
     """A temporary folder to write into, synced and renamed to `folder` at the end of the block, replacing an older one.
 
-    After an error the temporary folder is deleted and the older one is unchanged.
+    After an error the temporary folder is deleted and the older one is unchanged. A process that is killed while
+    replacing leaves one of both; where the system cannot exchange folders in one step, `restore` may have to find it.
     """
-    unfinished = _beside(folder, UNFINISHED)
-    replaced = _beside(folder, f".replaced{UNFINISHED}")
+    unfinished, replaced = _beside(folder, UNFINISHED), _beside(folder, REPLACED)
+    restore(folder)
     for leftover in (unfinished, replaced):  # left by a process that was killed
-        shutil.rmtree(leftover, ignore_errors=True)
+        _remove(leftover)
     unfinished.mkdir(parents=True)
     try:
         yield unfinished
         sync(unfinished)
-        if folder.exists():  # renamed, not deleted in place: a partial folder must never have this name
-            folder.rename(replaced)
-        unfinished.rename(folder)
+        if not folder.exists():
+            unfinished.rename(folder)
+        elif not _exchange(unfinished, folder):
+            folder.rename(replaced)  # not deleted in place: a partial folder must never have this name
+            unfinished.rename(folder)
     except BaseException:
-        if replaced.exists() and not folder.exists():
-            replaced.rename(folder)
-        shutil.rmtree(unfinished, ignore_errors=True)
+        restore(folder)
+        _remove(unfinished)
         raise
     _sync_one(folder.parent)
-    shutil.rmtree(replaced, ignore_errors=True)
+    for old in (unfinished, replaced):
+        _remove(old)
+
+
+def restore(folder: Path) -> None:
+    """Give a folder its name back if a process was killed while replacing it."""
+    replaced = _beside(folder, REPLACED)
+    if replaced.exists() and not folder.exists():
+        replaced.rename(folder)
+
+
+def _exchange(one: Path, other: Path) -> bool:
+    """Exchange two names in one step; False if the system or the file system cannot do that."""
+    if _renameat2 is None:
+        return False
+    here, exchange = -100, 2  # AT_FDCWD, RENAME_EXCHANGE
+    return bool(_renameat2(here, os.fsencode(one), here, os.fsencode(other), exchange) == 0)
 
 
 def remove_folder(folder: Path) -> None:
     """Delete a folder, renaming it first so that an interruption leaves no partial folder with its name."""
     doomed = _beside(folder, UNFINISHED)
-    shutil.rmtree(doomed, ignore_errors=True)
+    _remove(doomed)
     folder.rename(doomed)
     shutil.rmtree(doomed)
 
@@ -154,6 +176,13 @@ def sha256(file: Path) -> str:
 def digest(content: bytes) -> str:
     """A short hash of bytes."""
     return hashlib.blake2b(content, digest_size=8).hexdigest()
+
+
+def _remove(path: Path) -> None:
+    """Delete a folder, or a link with its name, as far as possible."""
+    if path.is_symlink():
+        path.unlink(missing_ok=True)
+    shutil.rmtree(path, ignore_errors=True)
 
 
 def _beside(path: Path, ending: str) -> Path:

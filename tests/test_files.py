@@ -1,4 +1,5 @@
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -7,6 +8,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
+from evenglot import files
 from evenglot.files import (
     LockedError,
     checksum,
@@ -14,6 +16,7 @@ from evenglot.files import (
     finished_folder,
     lock,
     remove_folder,
+    restore,
     sync,
     write_json,
     write_text,
@@ -69,6 +72,7 @@ def test_an_older_one_returns_if_the_new_one_cannot_get_its_name(tmp_path, monke
             raise PermissionError(target)
         return rename(path, target)
 
+    monkeypatch.setattr(files, "_renameat2", None)
     monkeypatch.setattr(Path, "rename", refuse_the_new_one)
     with pytest.raises(PermissionError), finished_folder(tmp_path / "result"):
         pass
@@ -79,29 +83,49 @@ def test_an_older_one_returns_if_the_new_one_cannot_get_its_name(tmp_path, monke
 KILLED_WHILE_REPLACING = """
 import sys
 from pathlib import Path
-from evenglot.files import finished_folder
-number = 0
-while True:
-    number += 1
-    with finished_folder(Path(sys.argv[1]) / "result") as folder:
-        for name in "abcdefgh":
-            (folder / name).write_text(str(number))
-    print(number, flush=True)
+from evenglot import files
+from tests.killed import ALL, kill_itself_after
+if sys.argv[3] == "without exchange":
+    files._renameat2 = None
+kill_itself_after(int(sys.argv[2]), ALL)
+with files.finished_folder(Path(sys.argv[1]) / "result") as folder:
+    for name in "abc":
+        (folder / name).write_text("new")
 """
 
 
-def test_killed_while_replacing_it_is_whole_or_absent(tmp_path):
-    for round_ in range(8):
-        command = [sys.executable, "-c", KILLED_WHILE_REPLACING, str(tmp_path)]
-        process = subprocess.Popen(command, stdout=subprocess.PIPE)
-        for _ in range(3 * round_ + 1):
-            process.stdout.readline()
-        process.kill()
-        process.wait()
-        process.stdout.close()
-        if (tmp_path / "result").exists():
-            assert names(tmp_path / "result") == list("abcdefgh")
-            assert len({file.read_text() for file in (tmp_path / "result").iterdir()}) == 1
+def can_exchange(folder):
+    for name in "ab":
+        (folder / name).mkdir(parents=True)
+    return files._exchange(folder / "a", folder / "b")
+
+
+@pytest.mark.parametrize("system", ["with exchange", "without exchange"])
+def test_killed_at_any_moment_the_old_folder_or_the_new_one_is_there(tmp_path, system):
+    if system == "with exchange" and not can_exchange(tmp_path / "probe"):
+        pytest.skip("this file system cannot exchange folders")
+    found, operations = [], 0
+    while True:
+        home = tmp_path / str(operations)
+        (home / "result").mkdir(parents=True)
+        for name in "abc":
+            (home / "result" / name).write_text("old")
+        command = [sys.executable, "-c", KILLED_WHILE_REPLACING, str(home), str(operations), system]
+        done = subprocess.run(command, cwd=Path(__file__).parents[1], check=False)
+        if system == "without exchange":
+            restore(home / "result")
+        assert names(home / "result") == list("abc")
+        (content,) = {file.read_text() for file in (home / "result").iterdir()}
+        found.append(content)
+        if done.returncode == 0:
+            break
+        assert done.returncode == -signal.SIGKILL
+        with pytest.raises(KeyboardInterrupt), finished_folder(home / "result"):  # the next one is interrupted, too
+            raise KeyboardInterrupt
+        assert names(home) == ["result"]
+        operations += 1
+    assert found == sorted(found, reverse=True)  # old, then new
+    assert {"old", "new"} == set(found[:-1])
 
 
 def test_a_removed_folder_is_gone_with_its_leftover(tmp_path):

@@ -24,7 +24,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save_file
 from torch import Tensor
 
-from evenglot.files import UNFINISHED, checksum, digest, finished_folder, remove_folder, write_json
+from evenglot.files import REPLACED, UNFINISHED, checksum, digest, finished_folder, remove_folder, restore, write_json
 from evenglot.model.transformer import Shape, Transformer
 
 MODEL, OPTIMIZER, STATE = "model.safetensors", "optimizer.safetensors", "state.json"
@@ -308,9 +308,7 @@ def prune(root: Path, keep_last: int, keep_best: int, superseded: Iterable[int] 
     """
     if keep_last < 0 or keep_best < 0:
         raise ValueError(f"keep_last, keep_best: must not be negative, got {keep_last} and {keep_best}")
-    for folder in _folders(root):
-        if folder.name.endswith(UNFINISHED):
-            shutil.rmtree(folder, ignore_errors=True)
+    tidy(root)
     steps = set(superseded)
     every = checkpoints(root)
     found = [checkpoint for checkpoint in every if checkpoint.step not in steps]
@@ -319,6 +317,16 @@ def prune(root: Path, keep_last: int, keep_best: int, superseded: Iterable[int] 
     for checkpoint in every:
         if checkpoint.folder not in keep:
             remove_folder(checkpoint.folder)
+
+
+def tidy(root: Path) -> None:
+    """Put right what a process left that was killed while writing: no checkpoint is lost, nothing unfinished stays."""
+    for folder in _folders(root):
+        if folder.name.endswith(REPLACED):
+            restore(folder.with_name(folder.name.removesuffix(REPLACED)))
+    for folder in _folders(root):
+        if folder.name.endswith(UNFINISHED):
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def average(checkpoints: Sequence[Checkpoint]) -> dict[str, Tensor]:

@@ -145,6 +145,26 @@ def test_a_run_does_not_go_on_where_every_checkpoint_is_damaged(refused, begun):
     assert f"{begun / 'checkpoints'}: " in refused("--resume", settings=SHORT)
 
 
+@pytest.fixture
+def killed_while_replacing(begun):
+    """A run that was killed while its only checkpoint was replaced, on a system that cannot exchange folders."""
+    only = newest(begun)
+    shutil.copytree(only, only.with_name(f"{only.name}.unfinished"))
+    only.rename(only.with_name(f"{only.name}.replaced.unfinished"))
+    return begun
+
+
+def test_a_run_that_was_killed_while_replacing_its_checkpoint_is_still_there(refused, killed_while_replacing):
+    assert "--resume" in refused(settings=SHORT)
+    assert newest(killed_while_replacing).name == "step-00000003"
+
+
+def test_it_goes_on_where_it_was_and_nothing_unfinished_stays(conf, killed_while_replacing):
+    train(configured(conf, SHORT), killed_while_replacing, resume=True)  # all updates are done: nothing is saved
+    assert events(killed_while_replacing, "resume")[-1]["step"] == 3
+    assert [folder.name for folder in (killed_while_replacing / "checkpoints").iterdir()] == ["step-00000003"]
+
+
 def test_a_run_ends_well_where_an_old_checkpoint_is_damaged(conf, begun):
     shutil.copytree(newest(begun), begun / "checkpoints" / "step-00000001")  # the step in its state is another
     train(configured(conf, overrides(train={"updates": 5})), begun, resume=True)
