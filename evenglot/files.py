@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import fcntl
+import glob
 import hashlib
 import json
 import os
@@ -11,8 +12,9 @@ import re
 import shutil
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from secrets import token_hex
 from typing import Any, BinaryIO
 
 LOCK = ".lock"
@@ -100,19 +102,40 @@ def finished_file(path: Path) -> Iterator[BinaryIO]:
     Links are followed. Anything but a regular file (a pipe, /dev/null, /dev/stdout) is appended to, not replaced.
     """
     if path.exists() and (not path.is_file() or _is_descriptor(path)):
-        with path.open("ab") as file:
-            yield file
+        with path.open("ab") as stream:
+            yield stream
         return
     path = path.resolve()
-    unfinished = _beside(path, UNFINISHED)
+    _remove_abandoned(path)
+    unfinished, file = _create_beside(path)
     try:
-        with unfinished.open("wb") as file:
+        with file:
             yield file
             file.flush()
             os.fsync(file.fileno())
-        unfinished.replace(path)
+            unfinished.replace(path)  # before the lock ends
     finally:
         unfinished.unlink(missing_ok=True)
+
+
+def _create_beside(path: Path) -> tuple[Path, BinaryIO]:
+    """A new file that no other process has or can prepare, as its name is random; locked while it is written."""
+    while True:
+        unfinished = _beside(path, f".{token_hex(4)}{UNFINISHED}")
+        file = unfinished.open("xb")  # never an existing file, nor what a link leads to
+        with suppress(OSError):  # not every file system has locks
+            fcntl.flock(file, fcntl.LOCK_EX)
+        if os.fstat(file.fileno()).st_nlink:
+            return unfinished, file
+        file.close()  # another process took it for abandoned before it was locked
+
+
+def _remove_abandoned(path: Path) -> None:
+    """Delete what killed processes left: unfinished files that nobody has locked."""
+    for leftover in path.parent.glob(f"{glob.escape(path.name)}.{'[0-9a-f]' * 8}{UNFINISHED}"):
+        with suppress(OSError), open(os.open(leftover, os.O_WRONLY | os.O_NOFOLLOW), "wb") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            leftover.unlink()
 
 
 def _is_descriptor(path: Path) -> bool:
@@ -179,8 +202,8 @@ def digest(content: bytes) -> str:
 
 
 def _remove(path: Path) -> None:
-    """Delete a folder, or a link with its name, as far as possible."""
-    if path.is_symlink():
+    """Delete a folder, or what else has its name, as far as possible."""
+    if path.is_symlink() or path.is_file():
         path.unlink(missing_ok=True)
     shutil.rmtree(path, ignore_errors=True)
 

@@ -3,6 +3,7 @@ import signal
 import subprocess
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -13,6 +14,7 @@ from evenglot.files import (
     LockedError,
     checksum,
     digest,
+    finished_file,
     finished_folder,
     lock,
     remove_folder,
@@ -218,6 +220,67 @@ def test_a_regular_file_is_replaced_wherever_it_lies():
             write_text(Path(folder) / "file", text)
         assert (Path(folder) / "file").read_text() == "second"
         assert names(Path(folder)) == ["file"]
+
+
+def test_a_file_is_not_written_through_a_link_that_somebody_put_in_its_way(tmp_path):
+    (tmp_path / "precious").write_text("precious")
+    (tmp_path / "file.unfinished").symlink_to("precious")
+    (tmp_path / "folder.unfinished").symlink_to(".")
+    write_text(tmp_path / "file", "text")
+    with finished_folder(tmp_path / "folder") as folder:
+        (folder / "precious").write_text("mine")
+    assert (tmp_path / "precious").read_text() == "precious"
+    assert (tmp_path / "file").read_text() == "text"
+    assert (tmp_path / "folder" / "precious").read_text() == "mine"
+    assert not (tmp_path / "folder").is_symlink()
+
+
+def test_two_processes_that_write_the_same_file_do_not_mix(tmp_path):
+    with finished_file(tmp_path / "file") as one:
+        one.write(b"one")
+        with finished_file(tmp_path / "file") as two:
+            two.write(b"two")
+        assert (tmp_path / "file").read_text() == "two"
+        one.write(b" is whole")
+    assert (tmp_path / "file").read_text() == "one is whole"
+    assert names(tmp_path) == ["file"]
+
+
+def test_many_that_write_the_same_file_all_succeed(tmp_path):
+    contents, path = ["a", "bc", "def", "ghij"], tmp_path / "file"
+    with ThreadPoolExecutor(len(contents)) as pool:
+        for _ in range(100):
+            list(pool.map(lambda content: write_text(path, content), contents))  # raises what they raise
+            assert path.read_text() in contents
+            assert names(tmp_path) == ["file"]
+
+
+KILLED_WHILE_WRITING = """
+import os, signal, sys
+from pathlib import Path
+from evenglot.files import finished_file
+with finished_file(Path(sys.argv[1])) as file:
+    file.write(b"half")
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_what_killed_processes_left_is_deleted_by_the_next(tmp_path):
+    path = tmp_path / "a[b]?.json"
+    others = [f"{path.name}.mine.unfinished", "x.01234567.unfinished"]
+    for other in others:
+        (tmp_path / other).touch()
+    for _ in range(2):
+        subprocess.run([sys.executable, "-c", KILLED_WHILE_WRITING, str(path)], check=False)
+        assert len(names(tmp_path)) == 3
+    write_text(path, "text")
+    assert names(tmp_path) == sorted([path.name, *others])
+
+
+def test_permissions_are_the_usual_ones(tmp_path):
+    write_text(tmp_path / "file", "text")
+    (tmp_path / "usual").touch()
+    assert (tmp_path / "file").stat().st_mode == (tmp_path / "usual").stat().st_mode
 
 
 def test_json_is_replaced_whole(tmp_path):

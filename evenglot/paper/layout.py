@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import shutil
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -18,7 +17,7 @@ from typing import Any, BinaryIO, cast
 from evenglot import __version__
 from evenglot.corpus.read import CorpusError
 from evenglot.directions import Direction
-from evenglot.files import sha256, sync, write_json
+from evenglot.files import finished_folder, sha256, write_json
 
 SPLITS = ("train", "valid", "test")
 ENGLISH = "en"
@@ -88,21 +87,11 @@ def create(out: Path, about: Mapping[str, Any], overwrite: bool = False) -> Iter
     """A layout to write into, renamed to `out` at the end of the block and deleted after an error."""
     out = out.resolve()
     _check_free(out, overwrite)
-    unfinished = out.with_name(f"{out.name}.unfinished")
-    shutil.rmtree(unfinished, ignore_errors=True)  # left by a process that was killed
-    unfinished.mkdir(parents=True)
-    try:
+    with finished_folder(out) as unfinished:
         layout = Layout(unfinished, about)
         yield layout
         layout.manifest["outputs"] = {file.name: sha256(file) for file in sorted(unfinished.iterdir())}
         write_json(unfinished / MANIFEST, layout.manifest)
-        sync(unfinished)
-        if out.exists():
-            shutil.rmtree(out)
-        unfinished.rename(out)
-    except BaseException:
-        shutil.rmtree(unfinished, ignore_errors=True)
-        raise
 
 
 @contextmanager
