@@ -141,6 +141,7 @@ def _finished(root: Path, settings: str, bars: Bars) -> Store | None:
         return None
     try:
         store = open_store(root)
+        _ = store.made_with  # not all of it has a checksum
     except DamagedError as error:
         bars.note(f"{error.path}: {error.fault}; it is made again")
         return None

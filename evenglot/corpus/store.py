@@ -20,7 +20,7 @@ import sentencepiece
 from numpy.typing import NDArray
 
 from evenglot import yaml12
-from evenglot.config import Config, load_config
+from evenglot.config import Config, ConfigError, load_config
 from evenglot.corpus import artefacts
 from evenglot.corpus.artefacts import DamagedError, key_of
 from evenglot.corpus.bundle import Section
@@ -85,8 +85,11 @@ class Store:
 
     @cached_property
     def made_with(self) -> Config:
-        """The configuration with which it was prepared, read once."""
-        return load_config(self.folder / CONFIG, check_files=False)
+        """The configuration with which it was prepared, read once; DamagedError if it is none."""
+        try:
+            return load_config(self.folder / CONFIG, check_files=False)
+        except ConfigError as error:
+            raise DamagedError(self.folder / CONFIG, "not a valid configuration") from error
 
     def verify(self) -> None:
         """Read all files and compare their checksums; DamagedError if anything is missing or has changed."""

@@ -14,6 +14,7 @@ from evenglot.corpus import prepare as preparing
 from evenglot.corpus import read, workers
 from evenglot.corpus.artefacts import DamagedError
 from evenglot.corpus.prepare import prepare
+from evenglot.corpus.prepared import open_prepared
 from evenglot.corpus.read import CorpusError
 from evenglot.corpus.store import open_store
 from evenglot.progress import Bars
@@ -237,6 +238,19 @@ def test_damage_is_said_and_mended(configure, corpus, victim, damage):
     assert said.getvalue().endswith("it is made again\n") or path.name == "manifest.json"
     assert content_of(store.folder) == expected
     open_store(store.folder)
+
+
+def test_a_config_that_is_none_is_noticed_and_mended(configure):
+    """Also in sections that the store does not depend on."""
+    store = prepare(configure(), Bars())
+    file = store.folder / "config.yaml"
+    whole = file.read_text()
+    file.write_text(whole.replace("\ntrain:", "\ntrian:"))
+    with pytest.raises(DamagedError, match=str(file)):
+        open_prepared(configure())
+    prepare(configure(), Bars())
+    assert file.read_text() == whole
+    open_prepared(configure())
 
 
 def test_checksums_that_were_tampered_with_are_noticed(configure):
