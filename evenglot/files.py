@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import errno
 import fcntl
 import glob
 import hashlib
@@ -21,6 +22,7 @@ LOCK = ".lock"
 UNFINISHED = ".unfinished"  # suffix of files and folders that are being written or deleted; never read
 REPLACED = f".replaced{UNFINISHED}"  # of a folder while another one takes its name
 DESCRIPTORS = re.compile(r"/dev/fd|/proc/\d+(/task/\d+)?/fd")  # folders of the open files of a process
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 _renameat2 = getattr(ctypes.CDLL(None), "renameat2", None)  # Linux only
 
@@ -42,8 +44,9 @@ def finished_folder(folder: Path) -> Iterator[Path]:
         _remove(leftover)
     unfinished.mkdir(parents=True)
     try:
-        yield unfinished
-        sync(unfinished)
+        with full_disk_named(folder):
+            yield unfinished
+            sync(unfinished)
         if not folder.exists():
             unfinished.rename(folder)
         elif not _exchange(unfinished, folder):
@@ -82,6 +85,17 @@ def remove_folder(folder: Path) -> None:
 
 
 @contextmanager
+def full_disk_named(path: Path) -> Iterator[None]:
+    """Add this path to errors of writing that name none: which disk is full?"""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in FULL and error.filename is None:
+            error.filename = str(path)
+        raise
+
+
+@contextmanager
 def lock(folder: Path, message: str, error: type[ValueError] = LockedError) -> Iterator[int]:
     """Hold an exclusive lock on a folder during the block; raise `error(message)` if another process holds it.
 
@@ -102,14 +116,14 @@ def finished_file(path: Path) -> Iterator[BinaryIO]:
     Links are followed. Anything but a regular file (a pipe, /dev/null, /dev/stdout) is appended to, not replaced.
     """
     if path.exists() and (not path.is_file() or _is_descriptor(path)):
-        with path.open("ab") as stream:
+        with full_disk_named(path), path.open("ab") as stream:
             yield stream
         return
     path = path.resolve()
     _remove_abandoned(path)
     unfinished, file = _create_beside(path)
     try:
-        with file:
+        with full_disk_named(path), file:
             yield file
             file.flush()
             os.fsync(file.fileno())

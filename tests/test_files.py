@@ -1,3 +1,4 @@
+import errno
 import os
 import signal
 import subprocess
@@ -281,6 +282,40 @@ def test_permissions_are_the_usual_ones(tmp_path):
     write_text(tmp_path / "file", "text")
     (tmp_path / "usual").touch()
     assert (tmp_path / "file").stat().st_mode == (tmp_path / "usual").stat().st_mode
+
+
+def test_a_full_disk_is_named():
+    with pytest.raises(OSError, match="/dev/full"):
+        write_text(Path("/dev/full"), "text" * 10_000)
+
+
+FILES_ARE_TOO_LARGE = """
+import resource, signal, sys
+from pathlib import Path
+from evenglot.files import finished_file, finished_folder
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
+for write in (finished_file, finished_folder):
+    try:
+        with write(Path(sys.argv[1])) as out:
+            file = out if write is finished_file else (out / "file").open("wb")
+            file.write(b"x" * 100_000)
+    except OSError as error:
+        print(error.filename, error.strerror)
+"""
+
+
+def test_a_file_that_becomes_too_large_is_named(tmp_path):
+    command = [sys.executable, "-c", FILES_ARE_TOO_LARGE, str(tmp_path / "out")]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == [f"{tmp_path / 'out'} {os.strerror(errno.EFBIG)}"] * 2
+    assert names(tmp_path) == []
+
+
+def test_an_error_that_is_not_of_writing_stays_as_it_is(tmp_path):
+    with pytest.raises(BrokenPipeError) as caught, finished_file(tmp_path / "file"):
+        raise BrokenPipeError(errno.EPIPE, "pipe")
+    assert caught.value.filename is None
 
 
 def test_json_is_replaced_whole(tmp_path):

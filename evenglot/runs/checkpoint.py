@@ -8,6 +8,7 @@ checkpoints/average/...                           models that are not a step of 
 
 from __future__ import annotations
 
+import errno
 import json
 import math
 import re
@@ -119,7 +120,7 @@ def write_tensors(file: Path, tensors: Mapping[str, Tensor], about: dict[str, st
         save_file({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}, file, about)
         file.chmod(usual_mode)
     except SafetensorError as error:  # any write failure: "Error while ...: I/O error: No space left"
-        raise OSError(str(error).rpartition(": ")[2]) from error
+        raise OSError(errno.EIO, str(error).rpartition(": ")[2], str(file)) from error
 
 
 def _plain(state: Mapping[str, Any]) -> Any:

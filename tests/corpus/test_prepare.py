@@ -421,5 +421,6 @@ def test_a_disk_that_fills_up_is_an_error_and_leaves_no_short_file(configure, co
     command = [sys.executable, "-c", program, "prepare", str(corpus / "conf.yaml")]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 2, done.stderr
+    assert str(corpus / "store") in done.stderr
     with pytest.raises(DamagedError):
         open_store(corpus / "store")

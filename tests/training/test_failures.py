@@ -184,6 +184,18 @@ def test_a_damaged_best_model_is_not_silently_another(conf, begun, tmp_path, com
     assert "--which" in line
 
 
+def _with_small_files():
+    resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
+
+
+@pytest.mark.parametrize("to", ["huggingface", "ctranslate2"])
+def test_an_export_that_does_not_fit_is_named(begun, tmp_path, to):
+    words = ("export", begun, "--to", to, "--out", tmp_path / "export")
+    line = failure(*words, output=tmp_path / "output", before=_with_small_files)
+    assert f"{tmp_path / 'export'}" in line
+    assert not (tmp_path / "export").exists()
+
+
 @pytest.mark.parametrize("options", [(), ("--resume",)])
 def test_the_record_of_a_run_whose_checkpoints_were_removed_is_not_lost(refused, begun, options):
     shutil.rmtree(begun / "checkpoints")
