@@ -117,6 +117,11 @@ class Run:
         from evenglot.runs import checkpoint
 
         if found := checkpoint.checkpoints(self.checkpoints):
+            if not self.config_file.exists():
+                raise RunError(
+                    f"{self.config_file}: missing, but the folder contains a run (at update {found[-1].step}); restore "
+                    "a backup, copy the configuration of this run there, or choose another folder with --out"
+                )
             raise RunError(
                 f"{self.folder}: contains a run (at update {found[-1].step}); continue it with --resume, or choose "
                 "another folder with --out"

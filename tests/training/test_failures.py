@@ -184,6 +184,24 @@ def test_a_damaged_best_model_is_not_silently_another(conf, begun, tmp_path, com
     assert "--which" in line
 
 
+@pytest.mark.parametrize("options", [(), ("--resume",)])
+def test_a_run_without_its_config_is_not_told_to_resume(refused, conf, begun, options):
+    (begun / "config.yaml").unlink()
+    line = refused(*options, settings=SHORT)
+    assert f"{begun / 'config.yaml'}: " in line
+    assert "--resume" not in line
+    shutil.copy(conf, begun / "config.yaml")  # as the line says
+    train(configured(conf, SHORT), begun, resume=True)
+    assert events(begun, "resume")[-1]["step"] == 3
+
+
+def test_resuming_mends_the_vocabularies(conf, begun):
+    before = contents(begun / "vocabulary")
+    (begun / "vocabulary" / "source.model").write_bytes(b"")
+    train(configured(conf, SHORT), begun, resume=True)
+    assert contents(begun / "vocabulary") == before
+
+
 def _with_small_files():
     resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
 
