@@ -146,8 +146,9 @@ def _create_beside(path: Path) -> tuple[Path, BinaryIO]:
 
 def _remove_abandoned(path: Path) -> None:
     """Delete what killed processes left: unfinished files that nobody has locked."""
+    flags = os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK  # a pipe with such a name must not stop us
     for leftover in path.parent.glob(f"{glob.escape(path.name)}.{'[0-9a-f]' * 8}{UNFINISHED}"):
-        with suppress(OSError), open(os.open(leftover, os.O_WRONLY | os.O_NOFOLLOW), "wb") as file:
+        with suppress(OSError), open(os.open(leftover, flags), "wb") as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             leftover.unlink()
 

@@ -226,6 +226,8 @@ def test_a_regular_file_is_replaced_wherever_it_lies():
 def test_a_file_is_not_written_through_a_link_that_somebody_put_in_its_way(tmp_path):
     (tmp_path / "precious").write_text("precious")
     (tmp_path / "file.unfinished").symlink_to("precious")
+    (tmp_path / "file.01234567.unfinished").symlink_to("precious")
+    os.mkfifo(tmp_path / "file.89abcdef.unfinished")
     (tmp_path / "folder.unfinished").symlink_to(".")
     write_text(tmp_path / "file", "text")
     with finished_folder(tmp_path / "folder") as folder:
