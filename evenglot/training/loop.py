@@ -223,7 +223,7 @@ class Training:
             self.checkpointer.save(Moment.END, self.at, self._snapshot)
             if self.settings.average is not None:
                 self._average(self.settings.average)
-        self.record.done(self.at, reason, self.home.best())
+        self.record.done(self.at, reason, self.checkpointer.best())
 
     # ---------------------------------------------------------------------------------------------- observations
 
@@ -296,7 +296,12 @@ class Training:
         )
 
     def _model_state(self) -> dict[str, Any]:
-        return {"shape": asdict(self.model.shape), "store": self.store.fingerprint}
+        store = self.store
+        return {
+            "shape": asdict(self.model.shape),
+            "store": store.fingerprint,
+            "vocabulary": store.vocabulary_hashes,
+        }
 
     def _restore(self) -> bool:
         """Resume from the newest intact checkpoint; False if there is none yet."""

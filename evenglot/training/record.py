@@ -75,6 +75,7 @@ class Record:
         self.log.sync()
         return {
             "log": self.log.size,
+            "log_hash": self.log.hash,
             "seconds": self.seconds,
             "seconds_since_log": monotonic() - self._last_step_event,
             "warned": self.warned,
@@ -84,7 +85,7 @@ class Record:
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Restore the state of a checkpoint and remove later events from the log; those updates will be done again."""
-        self.log.rewind(state["log"])
+        self.log.rewind(state["log"], state.get("log_hash"))  # None: of an older version
         self._seconds_before, self._started = state["seconds"], monotonic()
         self._last_step_event = monotonic() - state["seconds_since_log"]
         self.warned, self._lowest, self._train_loss = state["warned"], state["lowest"], state["train_loss"]

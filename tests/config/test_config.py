@@ -1,7 +1,9 @@
+import cProfile
 import errno
 import os
 import pickle
 import re
+from pstats import Stats
 
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
@@ -144,6 +146,24 @@ def test_every_error_is_one_line(conf):
 
 
 # ----------------------------------------------------------------------------------------------- sections that disagree
+
+
+@pytest.mark.parametrize("digits", ["9" * 6000, "0x" + "f" * 6000, "0o" + "7" * 6000])
+@pytest.mark.parametrize("text", ["seed: {}", "balance: {{strategy: chi-ibr, rho: {}}}", "{}: 1"])
+def test_a_number_with_thousands_of_digits_has_a_line(conf, text, digits):
+    (error,) = conf.errors(DATA + text.format(digits) + "\n")
+    assert error.startswith(f"conf.yaml:{DATA.count(chr(10)) + 1}: ")
+    assert len(error) < 200
+
+
+def test_the_effort_of_errors_grows_with_their_number_and_no_faster(conf):
+    def calls(keys):
+        profile = cProfile.Profile()
+        with profile:
+            assert len(conf.errors(DATA + "".join(f"key_{number}: 1\n" for number in range(keys)))) == keys
+        return Stats(profile).total_calls
+
+    assert calls(1000) < 2.3 * calls(500)
 
 
 def test_many_to_many_needs_a_joint_vocabulary(conf):
