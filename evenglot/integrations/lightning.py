@@ -76,6 +76,10 @@ class BalancingCallback(Callback):
         needs, accumulate = self.balancer.needs, trainer.accumulate_grad_batches
         if needs.gradients is not None:
             raise UnservedError(self.balancer.strategy, ["gradients"])
+        if needs.validation_losses:
+            if not trainer.enable_validation:
+                raise UnservedError(self.balancer.strategy, ["validation_losses"])
+            self.balancer.serves("validation_losses")  # intervals may end before the first validation
         if self.sampler.accumulate not in (1, accumulate):
             raise OptionError(
                 "accumulate_grad_batches",
@@ -114,6 +118,13 @@ class BalancingCallback(Callback):
         self._sums.clear()
         self._counts.clear()
         warnings.filterwarnings("ignore", NOT_RESUMABLE)
+        if self.balancer.needs.validation_losses and _skips_validation(trainer):
+            warnings.warn(
+                "this checkpoint was saved in the step before a validation, which Lightning skips on resume: "
+                f"{self.balancer.strategy} continues without these losses; let every_n_train_steps and "
+                "val_check_interval fall on different steps",
+                stacklevel=1,
+            )
 
     def on_train_epoch_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Begin an epoch of the sampler with that of the trainer, also if the last one ended early."""
@@ -171,7 +182,11 @@ class BalancingCallback(Callback):
     def on_validation_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Log the validation losses; while fitting, the balancer observes them."""
         sums, counts = self.loss.totals("valid")
-        if trainer.sanity_checking or not any(counts.values()):
+        if trainer.sanity_checking:
+            return
+        if not any(counts.values()):
+            if self.balancer.needs.validation_losses:
+                raise UnservedError(self.balancer.strategy, ["validation_losses"])
             return
         if trainer.state.fn == "fit":
             self.balancer.observe(sums, counts, "valid")
@@ -190,6 +205,14 @@ class BalancingCallback(Callback):
         """Continue after the batch at which the checkpoint was saved."""
         self._batches = int(state_dict["batches"])
         self.sampler.load_state_dict(state_dict["sampler"], self._batches)
+
+
+def _skips_validation(trainer: Trainer) -> bool:
+    """Whether the run is resumed after the step of a validation, and before the validation."""
+    loop = trainer.fit_loop.epoch_loop
+    if not loop.restarting or loop.restarted_on_last or trainer.fit_loop._data_fetcher is None:
+        return False
+    return loop._should_check_val_fx(trainer.fit_loop._data_fetcher)
 
 
 def _keyed(kind: str, values: Mapping[str, float]) -> dict[str, float]:

@@ -115,9 +115,7 @@ class Run:
             "log_every_n_steps": 5,
         } | self.options
         with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", ".*does not have many workers|.*smaller than the logging interval")
-            warnings.filterwarnings("ignore", category=DeprecationWarning)
-            warnings.filterwarnings("ignore", category=FutureWarning)
+            warnings.filterwarnings("ignore", module="lightning|torch")
             self.trainer = Trainer(**settings | options)
             self.trainer.fit(self.module, self.loader, self.validation, ckpt_path=checkpoint)
         return self
