@@ -1,6 +1,6 @@
 """Balancing in Lightning: a character model of five languages of very different sizes.
 
-The lines that balancing adds or changes are marked with `# +`.
+Lines that balancing adds are marked with `# +`, lines that it changes with `# ~`.
 """
 
 import argparse
@@ -26,8 +26,9 @@ LANGUAGES = ["por", "tur", "ces", "slk", "glg"]  # 4,158 sentences to 300
 
 def read(split: str) -> list[tuple[str, str]]:
     """Sentences with their languages."""
-    texts = {name: gzip.open(CORPUS / f"{split}.{name}-en.{name}.gz", "rt", encoding="utf-8") for name in LANGUAGES}
-    return [(line.rstrip("\n"), name) for name, lines in texts.items() for line in lines]
+    files = {name: CORPUS / f"{split}.{name}-en.{name}.gz" for name in LANGUAGES}
+    texts = {name: gzip.decompress(file.read_bytes()).decode() for name, file in files.items()}
+    return [(line, name) for name, text in texts.items() for line in text.splitlines()]
 
 
 def collate(examples: list[tuple[str, str]]) -> tuple[torch.Tensor, list[str]]:
@@ -39,30 +40,29 @@ def collate(examples: list[tuple[str, str]]) -> tuple[torch.Tensor, list[str]]:
 class CharacterModel(LightningModule):
     """Predicts every byte from those before it."""
 
-    def __init__(self, group_loss: GroupLoss) -> None:
+    def __init__(self, group_loss: GroupLoss) -> None:  # ~
         super().__init__()
-        self.group_loss = group_loss
+        self.group_loss = group_loss  # +
         self.embed, self.output = nn.Embedding(256, 32), nn.Linear(128, 256)
-        self.recurrent, self.dropout = nn.GRU(32, 128, batch_first=True), nn.Dropout(0.1)
+        self.recurrent = nn.GRU(32, 128, batch_first=True)
 
     def forward(self, rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """The loss of every byte, and which of them count."""
         inputs, labels = rows[:, :-1].clamp(min=0), rows[:, 1:]
         states, _ = self.recurrent(self.embed(inputs))
-        scores = self.output(self.dropout(states))
-        return cross_entropy(scores.mT, labels, ignore_index=-1, reduction="none"), labels >= 0
+        return cross_entropy(self.output(states).mT, labels, ignore_index=-1, reduction="none"), labels >= 0
 
     def training_step(self, batch: tuple[torch.Tensor, list[str]]) -> torch.Tensor:
         """The mean loss of the bytes."""
         rows, names = batch
         losses, counted = self(rows)
-        return self.group_loss(losses, names, counted)  # +
+        return self.group_loss(losses, names, counted)  # ~
 
     def validation_step(self, batch: tuple[torch.Tensor, list[str]]) -> None:
         """Record the losses of each language; the callback logs them."""
         rows, names = batch
         losses, counted = self(rows)
-        self.group_loss.validation(losses, names, counted)  # +
+        self.group_loss.validation(losses, names, counted)  # ~
 
     def configure_optimizers(self) -> torch.optim.Optimizer:
         """Adam."""
@@ -78,10 +78,10 @@ def main() -> None:
 
     torch.manual_seed(1)
     sentences = read("train")
-    languages = [name for _, name in sentences]
+    languages = [name for _, name in sentences]  # +
     balancer = create("chi-ibr", sizes=Counter(languages))  # +
     sampler = BalancedBatchSampler(languages, balancer, batch_size=32 // options.devices, interval_updates=50)  # +
-    loader = DataLoader(sentences, batch_sampler=sampler, collate_fn=collate)  # +
+    loader = DataLoader(sentences, batch_sampler=sampler, collate_fn=collate)  # ~
     validation = DataLoader(read("valid"), batch_size=64, collate_fn=collate)
     trainer = Trainer(
         accelerator="cpu",
@@ -94,7 +94,7 @@ def main() -> None:
         enable_model_summary=False,
         enable_progress_bar=False,
     )
-    model = CharacterModel(GroupLoss(sampler))  # +
+    model = CharacterModel(GroupLoss(sampler))  # ~
     trainer.fit(model, loader)
     (losses,) = trainer.validate(model, validation, verbose=False)
 

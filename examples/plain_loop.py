@@ -1,6 +1,6 @@
 """Balancing in a plain PyTorch loop: a character model of five languages of very different sizes.
 
-The lines that balancing adds or changes are marked with `# +`.
+Lines that balancing adds are marked with `# +`, lines that it changes with `# ~`.
 """
 
 import argparse
@@ -24,8 +24,9 @@ LANGUAGES = ["por", "tur", "ces", "slk", "glg"]  # 4,158 sentences to 300
 
 def read(split: str) -> list[tuple[str, str]]:
     """Sentences with their languages."""
-    texts = {name: gzip.open(CORPUS / f"{split}.{name}-en.{name}.gz", "rt", encoding="utf-8") for name in LANGUAGES}
-    return [(line.rstrip("\n"), name) for name, lines in texts.items() for line in lines]
+    files = {name: CORPUS / f"{split}.{name}-en.{name}.gz" for name in LANGUAGES}
+    texts = {name: gzip.decompress(file.read_bytes()).decode() for name, file in files.items()}
+    return [(line, name) for name, text in texts.items() for line in text.splitlines()]
 
 
 def collate(examples: list[tuple[str, str]]) -> tuple[torch.Tensor, list[str]]:
@@ -73,14 +74,14 @@ def main() -> None:
     balancer = create(options.strategy, sizes=Counter(languages))  # +
     sampler = BalancedBatchSampler(languages, balancer, batch_size=32, interval_updates=50)  # +
     group_loss = GroupLoss(sampler)  # +
-    loader = DataLoader(sentences, batch_sampler=sampler, collate_fn=collate)  # +
+    loader = DataLoader(sentences, batch_sampler=sampler, collate_fn=collate)  # ~
     model = CharacterModel()
     optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
     done = 0
     while done < options.steps:
         for rows, names in loader:
             losses, counted = model(rows)
-            group_loss(losses, names, counted).backward()  # +
+            group_loss(losses, names, counted).backward()  # ~
             optimizer.step()
             optimizer.zero_grad()
             group_loss.step()  # +

@@ -97,7 +97,7 @@ class BalancingCallback(Callback):
                 f"{type(trainer.strategy).__name__} accumulates gradients itself, where they cannot be scaled to the "
                 "mean over the update; use 1 batch, or another strategy",
             )
-        if trainer.overfit_batches:
+        if trainer.overfit_batches:  # type: ignore[attr-defined]  # set by a connector of the trainer
             raise OptionError("overfit_batches", "replaces the sampler; use limit_train_batches instead")
         replicas = (trainer.distributed_sampler_kwargs or {}).get("num_replicas", 1)
         if replicas != trainer.world_size:
@@ -145,7 +145,9 @@ class BalancingCallback(Callback):
     def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int) -> None:
         """Seed the step: Lightning does not restore the state of random generators on resume."""
         if trainer.accumulate_grad_batches != self.sampler.accumulate:
-            raise OptionError("accumulate_grad_batches", "cannot change during training (GradientAccumulationScheduler)")
+            raise OptionError(
+                "accumulate_grad_batches", "cannot change during training (GradientAccumulationScheduler)"
+            )
         key = (self.sampler.updates.trained, self._batches, self.sampler.rank)
         torch.manual_seed(int(generator(self.sampler.seed, "lightning step", *key).integers(1 << 63)))
 
@@ -168,11 +170,11 @@ class BalancingCallback(Callback):
         self._batches += 1
         if pl_module.automatic_optimization and trainer.global_step == self._steps:
             return
-        sums, counts = self.loss.end_update()
+        self.loss.step()
         self._batches, self._steps = 0, trainer.global_step
-        self._sums.update(sums)
-        self._counts.update(counts)
-        every = trainer.log_every_n_steps
+        for total, part in zip((self._sums, self._counts), self.loss.last, strict=True):
+            total.update(part)
+        every = trainer.log_every_n_steps  # type: ignore[attr-defined]  # set by a connector of the trainer
         if every and (trainer.global_step % every == 0 or not pl_module.automatic_optimization):
             pl_module.log_dict(_keyed("q", self.balancer.q))
             pl_module.log_dict(_keyed("train_loss", means(self._sums, self._counts)))

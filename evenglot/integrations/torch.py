@@ -157,6 +157,7 @@ class GroupLoss:
     def __init__(self, sampler: BalancedBatchSampler) -> None:
         self.sampler, self.balancer = sampler, sampler.balancer
         self.names = sampler.names
+        self.last: tuple[dict[str, float], dict[str, float]] = ({}, {})  # loss sums and counts of the last step
         self.recorded = sampler.recorded
         self._id_of = {name: i for i, name in enumerate(self.names)}
         self._check_example_weights()
@@ -208,10 +209,6 @@ class GroupLoss:
 
     def step(self) -> dict[str, float]:
         """End an optimizer step: call it on all ranks. Returns the mean loss of each group in it."""
-        return means(*self.end_update())
-
-    def end_update(self) -> tuple[dict[str, float], dict[str, float]]:
-        """As `step`, but returns loss sums and counts."""
         signal = self.balancer.signal
         if signal is not None and signal.split == "train" and not self.recorded.has_losses:
             raise OptionError(
@@ -219,10 +216,10 @@ class GroupLoss:
                 f"{self.balancer.strategy} needs the training losses and got none: backpropagate "
                 "group_loss(losses, groups), where losses are those of the examples or tokens (reduction='none')",
             )
-        sums, counts = self.totals("train")
+        self.last = self.totals("train")
         self.recorded.first_items = None
-        self.sampler.step(sums, counts)
-        return sums, counts
+        self.sampler.step(*self.last)
+        return means(*self.last)
 
     def gradient_factor(self) -> float:
         """The number that turns the gradients of an update into those of the mean over all its items.

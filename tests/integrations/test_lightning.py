@@ -158,7 +158,9 @@ def test_checkpoints_between_and_after_validations_that_steer_resume(tmp_path):
 
 def test_a_checkpoint_before_a_validation_that_steers_warns_since_lightning_skips_it(tmp_path):
     options = {"options": BY_VALIDATION, "trainer": {"val_check_interval": 7}}
-    Run(tmp_path, callbacks=[saving(tmp_path, every_n_train_steps=7)], **options).fit(enable_checkpointing=True, max_steps=8)
+    Run(tmp_path, callbacks=[saving(tmp_path, every_n_train_steps=7)], **options).fit(
+        enable_checkpointing=True, max_steps=8
+    )
     with pytest.warns(UserWarning, match="Lightning skips"):
         Run(tmp_path, **options).fit(tmp_path / "7.ckpt", max_steps=8)
 
@@ -204,7 +206,7 @@ def test_a_second_fit_continues_with_whole_epochs(tmp_path):
     assert all(served.count(index) >= 1 for index, group in enumerate(GROUPS) if group != "big")
 
 
-# --------------------------------------------------------------------------------------------------- epochs and samplers
+# -------------------------------------------------------------------------------------------------- epochs and samplers
 
 
 def test_epochs_continue_where_the_last_one_ended_although_nobody_calls_set_epoch(tmp_path):
@@ -291,7 +293,7 @@ def test_strategies_that_weight_examples_are_served(tmp_path):
     assert run.sampler.updates.trained == 5
 
 
-# ------------------------------------------------------------------------------------------------------------ validation
+# ----------------------------------------------------------------------------------------------------------- validation
 
 
 def test_validation_steers_and_the_sanity_check_does_not(tmp_path):
@@ -346,7 +348,7 @@ def test_a_trainer_that_only_validates_logs_the_losses_and_leaves_the_balancer_a
     assert run.balancer.state_dict() == before
 
 
-# ------------------------------------------------------------------------------------------------------------- processes
+# ------------------------------------------------------------------------------------------------------------ processes
 
 
 TWO = {"devices": 2, "strategy": "ddp_spawn", "use_distributed_sampler": False}
