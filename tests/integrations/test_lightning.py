@@ -1,6 +1,8 @@
 """Balancing in Lightning, beside the same training in a plain PyTorch loop."""
 
 import csv
+import subprocess
+import sys
 import warnings
 
 import pytest
@@ -419,3 +421,29 @@ def test_a_trainer_of_pytorch_lightning_can_be_used_too(tmp_path):
         trainer.save_checkpoint(tmp_path / "other.ckpt")
     assert torch.equal(run.weights, same.weights)
     assert balancer_of(tmp_path / "other.ckpt") == same.balancer.state_dict()
+
+
+IMPORTS = """
+import sys
+sys.modules.update(dict.fromkeys(sys.argv[1:]))  # whoever imports them gets a ModuleNotFoundError
+from evenglot.extras import MissingExtraError
+try:
+    from evenglot.integrations.lightning import BalancingCallback
+    print(BalancingCallback.__base__.__module__)
+except MissingExtraError as error:
+    print(error)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("absent", "said"),
+    [
+        ((), "lightning.pytorch.callbacks.callback"),
+        (("lightning",), "pytorch_lightning.callbacks.callback"),
+        (("lightning", "pytorch_lightning"), 'lightning is not installed: pip install "evenglot[lightning]"'),
+    ],
+)
+def test_either_package_will_do(absent, said):
+    command = [sys.executable, "-c", IMPORTS, *absent]
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip() == said
