@@ -62,7 +62,7 @@ class BalancingCallback(Callback):
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         """Divide the updates among the trainer's processes and batches, before it asks for any."""
         if stage == "fit":
-            self._check(trainer, pl_module)
+            self._check(trainer)
         accumulate = trainer.accumulate_grad_batches
         self.sampler.divide(trainer.global_rank, trainer.world_size, accumulate)
         self.sampler.begin_epoch(math.ceil(_epoch_batches(len(self.sampler), trainer.limit_train_batches) / accumulate))
@@ -71,7 +71,7 @@ class BalancingCallback(Callback):
         recorded.first_items, recorded.factor_follows = None, accumulate > 1
         self._batches = 0
 
-    def _check(self, trainer: Trainer, module: LightningModule) -> None:
+    def _check(self, trainer: Trainer) -> None:
         """Refuse what would train on other batches or another loss without a sign of it."""
         needs, accumulate = self.balancer.needs, trainer.accumulate_grad_batches
         if needs.gradients is not None:

@@ -293,14 +293,12 @@ def test_losses_of_tokens_are_summed_by_group_and_averaged_over_those_that_count
 
 
 def test_losses_of_few_bits_are_summed_with_more():
-    """In bfloat16, 1001 is 1000 and a sum of many losses has two digits."""
-    losses = torch.full((1001,), 0.125, dtype=torch.bfloat16, requires_grad=True)
+    """In bfloat16, 1001 is 1000, and a sum has two or three digits."""
+    losses = torch.rand(1001, generator=torch.Generator().manual_seed(1)).bfloat16()
+    mean = losses.double().mean().item()
     each = group_loss()
-    loss = each(losses, ["big"] * 1001)
-    loss.backward()
-    assert loss.item() == pytest.approx(0.125, rel=1e-6)
-    assert losses.grad.double().sum().item() == pytest.approx(1, rel=0.004), "gradients have the precision of losses"
-    assert each.step() == {"big": 0.125}
+    assert each(losses, ["big"] * 1001).item() == pytest.approx(mean, rel=1e-6)
+    assert each.step() == pytest.approx({"big": mean}, rel=1e-12)
 
 
 def test_a_batch_in_which_nothing_counts_has_the_loss_0():
