@@ -16,6 +16,7 @@ save(sampler.state_dict())                           # position, mixture and bal
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -57,12 +58,11 @@ class BalancedBatchSampler:
         rank: int | None = None,
         world: int | None = None,
     ) -> None:
-        self.balancer = balancer
+        self.balancer, self.seed = balancer, seed
         self.accumulate = int(number(accumulate, "accumulate", 1))
         self.rank = _rank() if rank is None else rank
         self.world = _world() if world is None else world
-        if not 0 <= self.rank < self.world:
-            raise OptionError("rank", f"expected 0 to {self.world - 1} for {self.world} ranks, got {self.rank}")
+        _check_rank(self.rank, self.world)
         self.updates = BalancedUpdates(
             groups,
             balancer,
@@ -73,6 +73,9 @@ class BalancedBatchSampler:
             interval_updates=interval_updates,
             seed=seed,
         )
+        self.recorded = Recorded()
+        self._epoch_start, self._epoch_updates = 0, 0  # 0 updates: as many as the data have
+        self._batches_done = 0  # of the first update to serve
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -85,12 +88,25 @@ class BalancedBatchSampler:
 
     def __iter__(self) -> Iterator[list[int]]:
         """The rest of the current epoch, from the first update that has not been reported as done."""
-        updates = self.updates
-        start = updates.trained if updates.trained else updates.asked  # a loop without losses may not report any
-        end = (start // updates.per_epoch + 1) * updates.per_epoch
-        for update in range(start, end):
-            for batch in updates.micro_batches_of(update)[self.rank :: self.world]:
+        start, length = self._position, self._epoch_updates or self.updates.per_epoch
+        if not self._epoch_start <= start < self._epoch_start + length:
+            self._epoch_start = start
+        skip, self._batches_done = self._batches_done, 0
+        for update in range(start, self._epoch_start + length):
+            for batch in self.updates.micro_batches_of(update)[self.rank :: self.world][skip:]:
                 yield batch.tolist()
+            skip = 0
+
+    def begin_epoch(self, updates: int | None = None) -> None:
+        """End the current epoch here; epochs have so many updates from now on, by default as many as the data have."""
+        self.updates.seek()
+        self._epoch_start, self._epoch_updates, self._batches_done = self._position, updates or 0, 0
+
+    def divide(self, rank: int, world: int, accumulate: int) -> None:
+        """Divide updates among ranks and batches, for trainers that start their processes after the sampler is made."""
+        _check_rank(rank, world)
+        self.rank, self.world, self.accumulate = rank, world, int(number(accumulate, "accumulate", 1))
+        self.updates.divide(self.accumulate * world)
 
     def step(self, loss_sums: Mapping[str, float] | None = None, counts: Mapping[str, float] | None = None) -> None:
         """Report an optimizer step, with the sums of its losses and their numbers by group, over all ranks."""
@@ -100,11 +116,34 @@ class BalancedBatchSampler:
 
     def state_dict(self) -> dict[str, Any]:
         """Position, mixture and the balancer's state, after the last reported step; plain JSON values."""
-        return self.updates.state_dict()
+        return {**self.updates.state_dict(), "epoch_start": self._epoch_start}
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue after the step at which `state_dict` was called; also with another division into batches."""
+    def load_state_dict(self, state: Mapping[str, Any], batches_done: int = 0) -> None:
+        """Continue after the step at which `state_dict` was called; also with another division into batches.
+
+        `batches_done` is the number of batches of the next update that were trained already, if gradients accumulate.
+        """
         self.updates.load_state_dict(state)
+        self._epoch_start = int(state.get("epoch_start", self._position - self._position % self.updates.per_epoch))
+        self._batches_done = batches_done
+
+    @property
+    def _position(self) -> int:
+        """The next update."""
+        return self.updates.trained or self.updates.asked  # a loop without losses may not report any
+
+
+@dataclass(eq=False)
+class Recorded:
+    """Losses since the last step or validation; all `GroupLoss` of a sampler share it."""
+
+    sums: dict[Split, Tensor] = field(default_factory=dict)  # loss sums and counts, (2, groups)
+    device: torch.device = field(default_factory=lambda: torch.device("cpu"))  # of the losses
+    has_losses: bool = False  # whether training losses were ever recorded
+    # A trainer that averages over the batches of an update multiplies gradients by `GroupLoss.gradient_factor`. Until
+    # then, losses are divided by the number of items of the first batch.
+    factor_follows: bool = False
+    first_items: Tensor | None = None
 
 
 class GroupLoss:
@@ -118,12 +157,13 @@ class GroupLoss:
     def __init__(self, sampler: BalancedBatchSampler) -> None:
         self.sampler, self.balancer = sampler, sampler.balancer
         self.names = sampler.names
+        self.last: tuple[dict[str, float], dict[str, float]] = ({}, {})  # loss sums and counts of the last step
+        self.recorded = sampler.recorded
         self._id_of = {name: i for i, name in enumerate(self.names)}
-        self._sums: dict[Split, Tensor] = {}
-        if self.balancer.needs.example_weights and sampler.accumulate * sampler.world > 1:
+        self._check_example_weights()
+        if self.balancer.signal is not None and self.balancer.signal.unit != "token":
             raise OptionError(
-                "balancer",
-                f"{self.balancer.strategy} weights the examples of a whole update: use accumulate=1 and one process",
+                "balancer", "loss_per: GroupLoss counts tokens or examples; pass characters to sampler.step"
             )
 
     def __call__(
@@ -141,11 +181,14 @@ class GroupLoss:
         the results of its batches then add up to its mean. (Gradients are averaged over ranks, as by
         DistributedDataParallel.)
         """
+        if losses.dtype in (torch.float16, torch.bfloat16):
+            losses = losses.float()  # sums need more digits
+        self.recorded.has_losses = True
         weights = self._record("train", losses, groups, mask)
         if self.balancer.needs.example_weights:
             return self._weighted_examples(losses, groups, mask)
         if items is None:
-            items = _total(weights.sum().detach(), self.sampler.world) * self.sampler.accumulate
+            items = self._items(weights)
         factors = self.balancer.mixture.loss
         if factors is not None:
             each = torch.tensor([factors[name] for name in self.names], dtype=losses.dtype, device=losses.device)
@@ -159,15 +202,34 @@ class GroupLoss:
 
     def end_validation(self) -> dict[str, float]:
         """Pass the validation losses to the balancer, over all ranks; returns the mean of each group that has any."""
-        sums, counts = self._totals("valid")
-        self.balancer.observe(sums, counts, "valid")
-        return {name: sums[name] / counts[name] for name in self.names if counts[name]}
+        sums, counts = self.totals("valid")
+        if any(counts.values()):  # observing nothing would count as having validated
+            self.balancer.observe(sums, counts, "valid")
+        return means(sums, counts)
 
     def step(self) -> dict[str, float]:
         """End an optimizer step: call it on all ranks. Returns the mean loss of each group in it."""
-        sums, counts = self._totals("train")
-        self.sampler.step(sums, counts)
-        return {name: sums[name] / counts[name] for name in self.names if counts[name]}
+        signal = self.balancer.signal
+        if signal is not None and signal.split == "train" and not self.recorded.has_losses:
+            raise OptionError(
+                "balancer",
+                f"{self.balancer.strategy} needs the training losses and got none: backpropagate "
+                "group_loss(losses, groups), where losses are those of the examples or tokens (reduction='none')",
+            )
+        self.last = self.totals("train")
+        self.recorded.first_items = None
+        self.sampler.step(*self.last)
+        return means(*self.last)
+
+    def gradient_factor(self) -> float:
+        """The number that turns the gradients of an update into those of the mean over all its items.
+
+        For trainers that average over its batches (`Recorded.factor_follows`); call it on all ranks before `step`.
+        """
+        if self.recorded.first_items is None:
+            return 1.0
+        items = _total(self.recorded.sums["train"][1].sum(), self.sampler.world)
+        return float(self.recorded.first_items * self.sampler.accumulate / items.clamp(min=1))
 
     # --------------------------------------------------------------------------------------------------------- sums
 
@@ -179,23 +241,45 @@ class GroupLoss:
             raise OptionError("mask", f"expected shape {tuple(losses.shape)}, got {tuple(mask.shape)}")
         ids = self._ids(groups, losses)
         counted = torch.ones_like(losses) if mask is None else mask.to(losses.dtype)
-        seen = losses.detach().double().masked_fill(counted == 0, 0.0)
-        rows = torch.stack([_sum_rows(seen), _sum_rows(counted.double())])
-        zero = torch.zeros(2, len(self.names), dtype=torch.float64, device=losses.device)
+        exact = torch.float32 if losses.device.type == "mps" else torch.float64  # which has no float64
+        seen = losses.detach().to(exact).masked_fill(counted == 0, 0.0)
+        rows = torch.stack([_sum_rows(seen), _sum_rows(counted.to(exact))])
+        zero = torch.zeros(2, len(self.names), dtype=exact, device=losses.device)
         sums = zero.index_add_(1, ids, rows)
-        self._sums[split] = self._sums[split] + sums if split in self._sums else sums
+        before = self.recorded.sums.get(split)
+        self.recorded.sums[split] = sums if before is None else before + sums
+        self.recorded.device = losses.device
         return counted
 
-    def _totals(self, split: Split) -> tuple[dict[str, float], dict[str, float]]:
-        """Loss sums and counts by group over all ranks; forgets them."""
-        sums = self._sums.pop(split, None)
+    def totals(self, split: Split) -> tuple[dict[str, float], dict[str, float]]:
+        """Loss sums and counts by group over all ranks, since the last call; call it on all ranks."""
+        sums = self.recorded.sums.pop(split, None)
         if sums is None:
-            sums = torch.zeros(2, len(self.names), dtype=torch.float64)
+            sums = torch.zeros(2, len(self.names), dtype=torch.float64, device=self.recorded.device)
         losses, counts = _total(sums, self.sampler.world).tolist()
         return dict(zip(self.names, losses, strict=True)), dict(zip(self.names, counts, strict=True))
 
+    def _items(self, counted: Tensor) -> Tensor:
+        """What to divide the sum of the losses of this batch by; at least 1, since everything may be masked."""
+        if self.recorded.factor_follows and self.recorded.first_items is not None:
+            return self.recorded.first_items
+        items = _total(counted.sum().detach(), self.sampler.world).clamp(min=1)
+        if not self.recorded.factor_follows:
+            return items * self.sampler.accumulate
+        self.recorded.first_items = items
+        return items
+
+    def _check_example_weights(self) -> None:
+        if self.balancer.needs.example_weights and self.sampler.accumulate * self.sampler.world > 1:
+            raise OptionError(
+                "balancer",
+                f"{self.balancer.strategy} weights the examples of a whole update: use one process and do not "
+                "accumulate gradients",
+            )
+
     def _weighted_examples(self, losses: Tensor, groups: Tensor | Sequence[str], mask: Tensor | None) -> Tensor:
         """The sum of the examples' mean losses, weighted by the strategy."""
+        self._check_example_weights()
         counted = torch.ones_like(losses) if mask is None else mask.to(losses.dtype)
         means = _sum_rows(torch.where(counted != 0, losses, 0)) / _sum_rows(counted).clamp(min=1)
         names = [self.names[i] for i in self._ids(groups, losses).tolist()]
@@ -215,6 +299,11 @@ class GroupLoss:
         return groups.to(losses.device)
 
 
+def means(sums: Mapping[str, float], counts: Mapping[str, float]) -> dict[str, float]:
+    """The mean loss of each group that has any."""
+    return {name: sums[name] / count for name, count in counts.items() if count}
+
+
 def _sum_rows(values: Tensor) -> Tensor:
     """One number for each example."""
     return values.sum(dim=1) if values.ndim == 2 else values
@@ -230,6 +319,11 @@ def _total(values: Tensor, world: int) -> Tensor:
     if world > 1:
         torch.distributed.all_reduce(values)
     return values
+
+
+def _check_rank(rank: int, world: int) -> None:
+    if not 0 <= rank < world:
+        raise OptionError("rank", f"expected 0 to {world - 1} for {world} ranks, got {rank}")
 
 
 def _rank() -> int:

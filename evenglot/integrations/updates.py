@@ -16,7 +16,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -26,6 +25,8 @@ from evenglot.balance import Balancer, OptionError
 from evenglot.batches.draw import Indices, draw
 from evenglot.batches.pack import pack
 from evenglot.robust.validate import number
+
+BLOCK = 1 << 18  # groups of examples looked up at a time
 
 PATIENCE = 200  # updates after which a loop that never reports one is told so; loaders may read dozens ahead
 
@@ -85,19 +86,23 @@ class BalancedUpdates:
         self.interval_updates = int(number(interval_updates, "interval_updates", 1))
         self.members = _members(groups, balancer)
         self.sizes = {name: len(rows) for name, rows in self.members.items()}
-        self.batching = _batching(rows, lengths, tokens, sum(self.sizes.values()))
+        self.batching = _batching(rows, lengths, tokens, self.members)
         self.trained = 0  # updates that the loop has reported as done
         self.asked = 0  # updates that the loader has asked for
         self._draws: list[Draw] = []  # of the intervals that are not over: one, or two while reading ahead
         self._plans: dict[int, Planned] = {}
 
-    @cached_property
+    @property
     def per_epoch(self) -> int:
         """Number of updates that have as many examples as the data, when sampled in proportion to the data."""
         total = sum(self.sizes.values())
-        return max(
-            1, math.ceil(total / self._rows_per_update({name: size / total for name, size in self.sizes.items()}))
-        )
+        shares = {name: size / total for name, size in self.sizes.items()}
+        return max(1, math.ceil(total / self._rows_per_update(shares)))
+
+    def divide(self, micro_batches: int) -> None:
+        """Divide every update into so many micro-batches: for trainers that know it only when they start."""
+        self.micro_batches = int(number(micro_batches, "micro_batches", 1))
+        self._plans.clear()
 
     def micro_batches_of(self, update: int) -> list[Indices]:
         """The micro-batches of this update. Asking for the first one of an interval updates the mixture."""
@@ -188,7 +193,7 @@ class BalancedUpdates:
 
     def _rows_per_update(self, shares: Mapping[str, float]) -> float:
         """Expected number of examples of an update with this mixture."""
-        return self.micro_batches * self.batching.rows(shares, self.members)
+        return self.micro_batches * self.batching.rows(shares)
 
 
 # ------------------------------------------------------------------------------------------------------------- batches
@@ -200,7 +205,7 @@ class FixedSize:
 
     size: int
 
-    def rows(self, shares: Mapping[str, float], members: Mapping[str, Indices]) -> float:
+    def rows(self, shares: Mapping[str, float]) -> float:
         """Expected number of examples of a micro-batch with this mixture."""
         return self.size
 
@@ -216,11 +221,11 @@ class TokenBudget:
     tokens: int
     lengths: NDArray[np.int32]  # source and target
 
-    def rows(self, shares: Mapping[str, float], members: Mapping[str, Indices]) -> float:
+    widths: Mapping[str, float]  # mean of the longer side, by group
+
+    def rows(self, shares: Mapping[str, float]) -> float:
         """Expected number of examples of a micro-batch with this mixture, not counting padding."""
-        longer = self.lengths.max(axis=0)
-        used = [name for name in shares if shares[name] > 0]
-        mean_width = sum(shares[name] * float(longer[members[name]].mean()) for name in used)
+        mean_width = sum(share * self.widths[name] for name, share in shares.items() if share > 0)
         return max(1.0, self.tokens / mean_width)
 
     def cut(self, examples: Indices, seed: int, interval: int) -> list[Indices]:
@@ -248,30 +253,47 @@ def in_whole_updates(batches: Sequence[Indices], micro_batches: int) -> list[Ind
 
 def _members(groups: Sequence[str] | NDArray[Any], balancer: Balancer) -> dict[str, Indices]:
     """The indices of the examples of each group of the balancer."""
-    names, group_of = np.unique(np.asarray(groups), return_inverse=True)
-    if group_of.ndim != 1 or not len(group_of):
-        raise OptionError("groups", f"expected the group of every example, got an array of shape {group_of.shape}")
-    known = set(balancer.groups.names)
-    for name in names.tolist():
-        if str(name) not in known:
-            raise OptionError("groups", f"{name!r} is not a group of the balancer; known: {', '.join(sorted(known))}")
-    order = np.argsort(group_of, kind="stable")
+    names = balancer.groups.names
+    group_of = _group_ids(groups, names)
+    order = np.argsort(group_of, kind="stable")  # linear: NumPy sorts 16-bit integers by radix
     parts = np.split(order, np.cumsum(np.bincount(group_of, minlength=len(names)))[:-1])
-    found = {str(name): rows for name, rows in zip(names.tolist(), parts, strict=True)}
-    members = {name: found.get(name, np.empty(0, dtype=np.int64)) for name in balancer.groups.names}
-    for name, size in zip(balancer.groups.names, balancer.groups.sizes, strict=True):
+    members = dict(zip(names, parts, strict=True))
+    for name, size in zip(names, balancer.groups.sizes, strict=True):
         if size > 0 and not len(members[name]):
             raise OptionError("groups", f"no example of {name!r}, which has a size of {size:g} in the balancer")
     return members
 
 
+def _group_ids(groups: Sequence[str] | NDArray[Any], names: Sequence[str]) -> NDArray[np.signedinteger]:
+    """The position in `names` of every example's group, found block by block: there may be many millions of them."""
+    if isinstance(groups, np.ndarray) and groups.ndim != 1:
+        raise OptionError("groups", f"expected the group of every example, got an array of shape {groups.shape}")
+    place = {name: number for number, name in enumerate(names)}
+    narrow = np.int16 if len(names) <= np.iinfo(np.int16).max else np.int32
+    blocks = []
+    for start in range(0, len(groups), BLOCK):
+        block = groups[start : start + BLOCK]
+        given = block.tolist() if isinstance(block, np.ndarray) else block
+        try:
+            blocks.append(np.fromiter(map(place.__getitem__, map(str, given)), dtype=narrow))
+        except KeyError as error:
+            known = ", ".join(sorted(names))
+            raise OptionError("groups", f"{error} is not a group of the balancer; known: {known}") from None
+    if not blocks:
+        raise OptionError("groups", "expected the group of every example, got none")
+    return np.concatenate(blocks)
+
+
 def _batching(
-    rows: int | None, lengths: ArrayLike | None, tokens: int | None, examples: int
+    rows: int | None, lengths: ArrayLike | None, tokens: int | None, members: Mapping[str, Indices]
 ) -> FixedSize | TokenBudget:
     if rows is not None and tokens is None and lengths is None:
         return FixedSize(int(number(rows, "batch_size", 1)))
     if rows is None and tokens is not None and lengths is not None:
-        return TokenBudget(int(number(tokens, "tokens", 1)), _lengths(lengths, examples))
+        both = _lengths(lengths, sum(map(len, members.values())))
+        longer = both.max(axis=0)
+        widths = {name: float(longer[rows].mean()) for name, rows in members.items() if len(rows)}
+        return TokenBudget(int(number(tokens, "tokens", 1)), both, widths)
     raise OptionError("batch_size", "give either batch_size, or both lengths and tokens")
 
 

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import multiprocessing
 from torch.nn.parallel import DistributedDataParallel
+from torch.utils.data import DataLoader
 
 from evenglot.balance import UnservedError, create
 from evenglot.batches.draw import draw
@@ -142,6 +143,17 @@ def test_source_and_target_may_have_lengths_of_their_own():
     assert all(len(batch) * lengths[batch].max() <= 100 for batch in sampler)
 
 
+@pytest.mark.parametrize("make", [list, tuple, np.array, lambda names: np.array(names, dtype=object)])
+def test_groups_may_be_any_sequence_however_long(make, monkeypatch):
+    expected = {name: [k for k, group in enumerate(GROUPS) if group == name] for name in NAMES}
+    for block in (1, 7, 320, 1000):
+        monkeypatch.setattr("evenglot.integrations.updates.BLOCK", block)
+        sampler = BalancedBatchSampler(make(GROUPS), create("proportional", sizes=SIZES))
+        assert {name: rows.tolist() for name, rows in sampler.updates.members.items()} == expected
+    numbers = BalancedBatchSampler(np.array([7, 8, 8]), create("proportional", sizes={"7": 1, "8": 2}))
+    assert numbers.updates.members["8"].tolist() == [1, 2]
+
+
 # --------------------------------------------------------------------------------------------------- resume and workers
 
 
@@ -184,6 +196,38 @@ def test_reading_ahead_changes_nothing_on_resume(stop, ahead, interval_updates):
     second.load_state_dict(json.loads(json.dumps(first.state_dict())))
     assert begun + train(second, stop, 80) == expected
     assert second.state_dict() == whole.state_dict()
+
+
+def test_workers_that_persist_serve_the_same_batches():
+    def served(**options):
+        sampler = BalancedBatchSampler(GROUPS, create("temperature", sizes=SIZES, tau=2), 16)
+        loader = DataLoader(Examples(), batch_sampler=sampler, **options)
+        epochs = []
+        for _ in range(3):
+            for batch in loader:
+                epochs.append(batch["index"].tolist())
+                sampler.step()
+        return epochs
+
+    forked = {"num_workers": 2, "multiprocessing_context": "fork"}
+    assert served(persistent_workers=True, **forked) == served(**forked) == served()
+
+
+def test_an_epoch_that_is_left_early_goes_on_unless_another_one_begins():
+    sampler = BalancedBatchSampler(GROUPS, create("proportional", sizes=SIZES), 16)
+    batches = iter(sampler)
+    first = [next(batches)]
+    sampler.step()
+    assert len(list(sampler)) == 19
+    sampler.begin_epoch()
+    assert len(list(sampler)) == 20
+    sampler.begin_epoch(5)
+    later = list(sampler)
+    assert len(later) == 5
+    assert later[0] != first[0], "it continues after the update that is done"
+    other = BalancedBatchSampler(GROUPS, create("proportional", sizes=SIZES), 16)
+    other.load_state_dict(json.loads(json.dumps(sampler.state_dict())))
+    assert list(other)[:5] == later
 
 
 def test_a_state_may_be_resumed_with_another_division_into_batches():
@@ -248,6 +292,47 @@ def test_losses_of_tokens_are_summed_by_group_and_averaged_over_those_that_count
     assert each(losses, torch.tensor([1, 0, 1]), mask).item() == loss.item(), "ids are positions in `names`"
 
 
+def test_losses_of_few_bits_are_summed_with_more():
+    """In bfloat16, 1001 is 1000, and a sum has two or three digits."""
+    losses = torch.rand(1001, generator=torch.Generator().manual_seed(1)).bfloat16()
+    mean = losses.double().mean().item()
+    each = group_loss()
+    assert each(losses, ["big"] * 1001).item() == pytest.approx(mean, rel=1e-6)
+    assert each.step() == pytest.approx({"big": mean}, rel=1e-12)
+
+
+def test_a_batch_in_which_nothing_counts_has_the_loss_0():
+    losses = torch.rand(2, 3, requires_grad=True)
+    each = group_loss()
+    loss = each(losses, ["big", "low"], torch.zeros(2, 3, dtype=torch.bool))
+    loss.backward()
+    assert loss.item() == 0
+    assert not losses.grad.any()
+    assert each.step() == {}
+
+
+def test_all_losses_of_a_sampler_share_what_was_recorded():
+    sampler = BalancedBatchSampler(GROUPS, create("chi-ibr", sizes=SIZES), 4)
+    GroupLoss(sampler)(torch.tensor([1.0, 3.0]), ["big", "low"])
+    assert GroupLoss(sampler).step() == {"big": 1.0, "low": 3.0}
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.integers(1, 7), min_size=1, max_size=5), st.integers(0, 1 << 20))
+def test_the_gradient_factor_makes_a_mean_of_batch_means_that_of_the_update(sizes, seed):
+    """What a trainer does that divides the loss of each of the batches by their number."""
+    sampler = BalancedBatchSampler(GROUPS, create("chi-ibr", sizes=SIZES), 4, accumulate=len(sizes))
+    sampler.recorded.factor_follows = True
+    each, chance = GroupLoss(sampler), torch.Generator().manual_seed(seed)
+    weight = torch.ones((), dtype=torch.float64, requires_grad=True)
+    losses = [torch.rand(size, generator=chance, dtype=torch.float64) for size in sizes]
+    for part in losses:
+        (each(weight * part, ["big"] * len(part)) / len(sizes)).backward()
+    assert weight.grad.item() * each.gradient_factor() == pytest.approx(torch.cat(losses).mean().item())
+    each.step()
+    assert each.gradient_factor() == 1
+
+
 def test_parts_of_an_update_add_up_to_its_mean():
     losses, names = torch.rand(8), ["big", "mid"] * 4
     sampler = BalancedBatchSampler(GROUPS, create("group-dro", sizes=SIZES), 4, accumulate=2)
@@ -305,6 +390,34 @@ def test_a_loop_that_never_reports_a_step_is_told_so():
     assert epochs[0] != epochs[1], "without reports, it continues after the last batch"
 
 
+def test_a_loop_that_reports_steps_without_losses_is_told_so():
+    each = group_loss()
+    with pytest.raises(OptionError, match="^balancer: chi-ibr"):
+        each.step()
+    assert group_loss("temperature", tau=5).step() == {}, "which needs none"
+
+
+def test_a_validation_without_losses_is_none():
+    each = group_loss("chi-ibr", signal="valid")
+    assert each.end_validation() == {}
+    with pytest.raises(UnservedError):
+        each.balancer.update()
+
+
+def test_losses_per_character_are_refused():
+    with pytest.raises(OptionError, match="^balancer"):
+        group_loss("chi-ibr", loss_per="character")
+
+
+def test_a_stream_has_no_examples_to_choose_from():
+    class Stream(torch.utils.data.IterableDataset):
+        def __iter__(self):
+            return iter(Examples())
+
+    with pytest.raises(ValueError, match="batch_sampler"):
+        DataLoader(Stream(), batch_sampler=BalancedBatchSampler(GROUPS, create("uniform", sizes=SIZES)))
+
+
 @pytest.mark.parametrize(("strategy", "options"), [("multidds", {}), ("chi-ibr", {"signal": "valid"})])
 def test_a_strategy_whose_needs_this_loop_does_not_serve_raises(strategy, options):
     with pytest.raises(UnservedError):
@@ -316,6 +429,7 @@ def test_a_strategy_whose_needs_this_loop_does_not_serve_raises(strategy, option
     [
         (["big", "huge"], {}, "groups"),
         (["big", "mid"], {}, "groups"),
+        (np.array([["big", "mid", "low"]]), {}, "groups"),
         ([], {}, "groups"),
         (GROUPS, {"batch_size": 0}, "batch_size"),
         (GROUPS, {"batch_size": 4, "tokens": 100, "lengths": [1] * 320}, "batch_size"),
