@@ -119,6 +119,10 @@ class GroupLoss:
         self.sampler, self.balancer = sampler, sampler.balancer
         self.names = sampler.names
         self._id_of = {name: i for i, name in enumerate(self.names)}
+        self.last: tuple[dict[str, float], dict[str, float]] = (
+            {},
+            {},
+        )  # loss sums and counts of the last step, all ranks
         self._sums: dict[Split, Tensor] = {}
         if self.balancer.needs.example_weights and sampler.accumulate * sampler.world > 1:
             raise OptionError(
@@ -165,7 +169,7 @@ class GroupLoss:
 
     def step(self) -> dict[str, float]:
         """End an optimizer step: call it on all ranks. Returns the mean loss of each group in it."""
-        sums, counts = self._totals("train")
+        sums, counts = self.last = self._totals("train")
         self.sampler.step(sums, counts)
         return {name: sums[name] / counts[name] for name in self.names if counts[name]}
 
