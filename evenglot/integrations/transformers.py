@@ -236,7 +236,8 @@ class BalancedTrainer(Trainer):
     @property
     def _is_causal(self) -> bool:
         model = self._plain_model()
-        return type(model).__name__ in CAUSAL and not _is_encoder_decoder(model)
+        is_causal = any(each.__name__ in CAUSAL for each in type(model).__mro__)  # FSDP and users derive from it
+        return is_causal and not _is_encoder_decoder(model)
 
     def _model_inputs(self, inputs: Mapping[str, Any], labels: Tensor) -> dict[str, Any]:
         """Without group and labels, from which the model would compute a loss of its own; the decoder's input stays."""
