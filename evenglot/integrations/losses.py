@@ -67,4 +67,4 @@ class _CrossEntropy(torch.autograd.Function):
 def _rows_that_count(labels: Tensor, classes: int, chunk: int) -> Iterator[Tensor]:
     """The places of the labels that count, in chunks of at most `chunk` logits."""
     rows = (labels != IGNORED).nonzero().squeeze(1)
-    yield from rows.split(max(1, chunk // classes))
+    yield from torch.split(rows, max(1, chunk // classes))

@@ -16,9 +16,10 @@ straight from our sampler: accelerate neither divides nor pads them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass, field
 from functools import partial
+from importlib.util import find_spec
 from itertools import repeat
 from typing import Any
 
@@ -33,8 +34,9 @@ from evenglot.extras import missing
 from evenglot.integrations.losses import IGNORED, label_losses
 from evenglot.integrations.torch import BalancedBatchSampler, GroupLoss
 
+if find_spec("accelerate") is None:
+    raise missing("hf", "accelerate")
 try:
-    import accelerate  # noqa: F401  (Trainer needs it, and imports it late)
     from transformers import Seq2SeqTrainer, Trainer, TrainerCallback
     from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
     from transformers.trainer_utils import seed_worker
@@ -84,7 +86,7 @@ class BalancedTrainer(Trainer):
         self._evaluated: list[Tensor] = []
         self._since_log = _Losses()
         if self.train_dataset is not None:
-            self._groups = _column(self.train_dataset, group_column, "group_column")
+            self._groups = _column(self.train_dataset, group_column)
             self._lengths = _lengths(self.train_dataset) if lengths is None and tokens is not None else lengths
             self._new_sampler()
         # Before the others: one that saves a checkpoint after a step must find the step reported.
@@ -117,14 +119,14 @@ class BalancedTrainer(Trainer):
 
     def get_batch_samples(
         self, epoch_iterator: Iterator[Any], num_batches: int, device: torch.device
-    ) -> tuple[list[Any], float]:
+    ) -> tuple[list[Any], int]:
         """The batches of an update, and the number of their labels over all processes."""
         batches, _ = super().get_batch_samples(epoch_iterator, num_batches, device)
         labels = sum(int((self._aligned(_labels_of(batch)) != IGNORED).sum()) for batch in batches)
-        total = torch.tensor(float(labels), dtype=torch.float64, device=device)
+        total = torch.tensor(labels, device=device)
         if self.args.world_size > 1:
             torch.distributed.all_reduce(total)
-        return batches, max(1.0, total.item())
+        return batches, max(1, int(total))
 
     def _set_signature_columns_if_needed(self) -> None:
         """The columns that are not removed: the group too."""
@@ -136,7 +138,7 @@ class BalancedTrainer(Trainer):
             raise OptionError(
                 "group_column", f"{self.group_column!r} is an argument of the model's forward: rename the column"
             )
-        self._signature_columns = [*columns, self.group_column]
+        self._signature_columns = [*columns, self.group_column]  # type: ignore[assignment]
 
     def _new_sampler(self) -> None:
         args = self.args
@@ -175,7 +177,8 @@ class BalancedTrainer(Trainer):
 
     def _save_checkpoint(self, model: nn.Module, trial: Any) -> None:
         """Save the sampler and the balancer with Trainer's own state, in the same file."""
-        self.state.stateful_callbacks[SAVED_AS] = self.sampler.state_dict()
+        states: Any = self.state.stateful_callbacks
+        states[SAVED_AS] = self.sampler.state_dict()
         super()._save_checkpoint(model, trial)
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
@@ -289,7 +292,7 @@ class BalancedTrainer(Trainer):
         output = super().evaluation_loop(dataloader, description, prediction_loss_only, ignore_keys, metric_key_prefix)
         losses = _Losses.of_rows(self._evaluated, self.balancer.groups.names)
         self._evaluated = []
-        if not losses.means:
+        if not losses.means or output.metrics is None:
             return output
         values = losses.means.values()
         summary = {"loss": losses.mean, "macro_loss": sum(values) / len(values), "worst_loss": max(values)}
@@ -435,25 +438,25 @@ def _refuse_what_is_not_served(trainer: BalancedTrainer) -> None:
         raise UnservedError(balancer.strategy, ["validation_losses"])
 
 
-def _column(dataset: Any, name: str, option: str) -> NDArray[Any]:
-    """A column of a data set: of `datasets.Dataset`, or of any other with examples that are mappings."""
+def _column(dataset: Any, name: str) -> NDArray[Any]:
+    """The groups in a data set: one of `datasets`, or any other with examples that are mappings."""
     if isinstance(dataset, IterableDataset) or not hasattr(dataset, "__len__"):
         raise OptionError("train_dataset", "expected one with a length and indices; a stream cannot be balanced")
-    try:
-        if hasattr(dataset, "column_names"):
-            return np.asarray(list(dataset[name]))
-        return np.asarray([dataset[i][name] for i in range(len(dataset))])
-    except KeyError:
-        columns = getattr(dataset, "column_names", None) or list(dataset[0])
-        raise OptionError(option, f"train_dataset has no column {name!r}; it has {', '.join(columns)}") from None
+    if name not in dataset[0]:
+        raise OptionError("group_column", f"train_dataset has no column {name!r}; it has {', '.join(dataset[0])}")
+    return np.asarray(list(dataset[name]) if hasattr(dataset, "column_names") else _each(dataset, lambda x: x[name]))
 
 
 def _lengths(dataset: Any) -> NDArray[Any]:
-    """Source and target lengths of every example."""
-    columns = ("input_ids", "labels")
-    if hasattr(dataset, "column_names"):
-        return np.asarray([[len(each) for each in dataset[name]] for name in columns]).T
-    return np.asarray([[len(dataset[i][name]) for name in columns] for i in range(len(dataset))])
+    """Lengths of input and labels of every example; of the input alone if a collator makes the labels."""
+    columns = [name for name in ("input_ids", "labels") if isinstance(dataset[0].get(name), Sized)]
+    if not columns:
+        raise OptionError("lengths", "the examples have no 'input_ids': pass one or two lengths for each of them")
+    return np.asarray(_each(dataset, lambda example: [len(example[name]) for name in (columns * 2)[:2]]))
+
+
+def _each(dataset: Any, value: Callable[[Any], Any]) -> list[Any]:
+    return [value(dataset[i]) for i in range(len(dataset))]
 
 
 def _labels_of(batch: Mapping[str, Any]) -> Tensor:

@@ -9,18 +9,18 @@ import torch
 from torch import multiprocessing
 
 
-def in_processes(world: int, folder: Path, function: Callable[..., Any], *arguments: Any) -> Any:
-    """What `function(*arguments)` returns in the first process."""
+def in_processes(world: int, folder: Path, function: Callable[[], Any]) -> Any:
+    """What `function` returns in the first process."""
     folder.mkdir(parents=True, exist_ok=True)
-    multiprocessing.spawn(_process, (world, str(folder), function, arguments), nprocs=world)
+    multiprocessing.spawn(_process, (world, str(folder), function), nprocs=world)
     return torch.load(folder / "result.pt", weights_only=False)
 
 
-def _process(rank: int, world: int, folder: str, function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
+def _process(rank: int, world: int, folder: str, function: Callable[[], Any]) -> None:
     torch.set_num_threads(1)
     os.environ |= {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(world), "LOCAL_WORLD_SIZE": str(world)}
     torch.distributed.init_process_group("gloo", f"file://{folder}/store", rank=rank, world_size=world)
-    result = function(*arguments)
+    result = function()
     if rank == 0:
         torch.save(result, Path(folder) / "result.pt")
     torch.distributed.barrier()

@@ -29,6 +29,7 @@ from evenglot.integrations.transformers import BalancedSeq2SeqTrainer, BalancedT
 
 LANGUAGES = ["big"] * 90 + ["mid"] * 27 + ["low"] * 11
 SIZES = dict(Counter(LANGUAGES))
+EVALUATED = ["big"] * 9 + ["mid"] * 7 + ["low"] * 5
 VOCABULARY, PAD, EOS = 40, 1, 2
 MOVING = {"rho": 0.3, "noise": "ignore"}
 
@@ -71,11 +72,9 @@ def new_model(kind="m2m100", dropout=0.0, seed=0):
         shape = {"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2}
         return LlamaForCausalLM(LlamaConfig(vocab_size=VOCABULARY, **shape, **ends))
     if kind == "gpt2":
-        return GPT2LMHeadModel(
-            GPT2Config(VOCABULARY, n_positions=32, n_embd=16, n_layer=1, n_head=2, **ends)
-            if not dropout
-            else GPT2Config(VOCABULARY, n_positions=32, n_embd=16, n_layer=1, n_head=2, **ends)
-        )
+        drops = {"resid_pdrop": dropout, "embd_pdrop": dropout, "attn_pdrop": dropout}
+        shape = {"n_positions": 32, "n_embd": 16, "n_layer": 1, "n_head": 2}
+        return GPT2LMHeadModel(GPT2Config(vocab_size=VOCABULARY, **shape, **ends, **drops))
     shape = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32}
     drops = {"hidden_dropout_prob": dropout, "attention_probs_dropout_prob": dropout}
     return BertForSequenceClassification(
@@ -121,9 +120,20 @@ KINDS = {"llama": "causal", "gpt2": "causal", "bert": "classes"}
 
 
 def new_trainer(
-    folder: Path, kind="m2m100", strategy="chi-ibr", options=MOVING, *, dropout=0.0, model=None, balancing=None, **args
+    folder: Path,
+    kind="m2m100",
+    strategy="chi-ibr",
+    options=MOVING,
+    *,
+    dropout=0.0,
+    model=None,
+    given=None,
+    **args,
 ):
-    """A trainer of 16 examples an update, unless told otherwise."""
+    """A trainer with 16 examples an update, 8 updates an epoch and a new mixture after every 3, unless told otherwise.
+
+    `given` are arguments of the trainer, `args` those of TrainingArguments.
+    """
     data = KINDS.get(kind, "seq2seq")
     is_seq2seq = data == "seq2seq"
     defaults = {
@@ -140,19 +150,19 @@ def new_trainer(
         "lr_scheduler_type": "constant",
         "max_steps": 12,
         "seed": 5,
-        "ddp_backend": None,
     }
     arguments = (Seq2SeqTrainingArguments if is_seq2seq else TrainingArguments)(**{**defaults, **args})
-    return (BalancedSeq2SeqTrainer if is_seq2seq else BalancedTrainer)(
-        model=new_model(kind, dropout) if model is None else model,
-        args=arguments,
-        data_collator=collate,
-        train_dataset=new_data(data),
-        eval_dataset=new_data(data, seed=2, languages=["big"] * 9 + ["mid"] * 7 + ["low"] * 5),
-        balancer=create(strategy, sizes=SIZES, **options),
-        group_column="language",
-        **{"interval_updates": 3, **(balancing or {})},
-    )
+    parts = {
+        "model": new_model(kind, dropout) if model is None else model,
+        "args": arguments,
+        "data_collator": collate,
+        "train_dataset": new_data(data),
+        "eval_dataset": new_data(data, seed=2, languages=EVALUATED),
+        "balancer": create(strategy, sizes=SIZES, **options),
+        "group_column": "language",
+        "interval_updates": 3,
+    }
+    return (BalancedSeq2SeqTrainer if is_seq2seq else BalancedTrainer)(**{**parts, **(given or {})})
 
 
 def weights_of(trainer):
