@@ -18,6 +18,7 @@ def in_processes(world: int, folder: Path, function: Callable[[], Any]) -> Any:
 
 def _process(rank: int, world: int, folder: str, function: Callable[[], Any]) -> None:
     torch.set_num_threads(1)
+    multiprocessing.set_start_method("fork", force=True)  # for workers of loaders, as in a program of its own
     os.environ |= {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(world), "LOCAL_WORLD_SIZE": str(world)}
     torch.distributed.init_process_group("gloo", f"file://{folder}/store", rank=rank, world_size=world)
     result = function()
