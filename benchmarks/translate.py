@@ -30,7 +30,7 @@ from evenglot.corpus.prepared import open_prepared
 from evenglot.directions import Direction, parse, tag, tag_kind
 from evenglot.export import huggingface
 from evenglot.inference.engines import SearchOptions
-from evenglot.inference.translate import choose, load
+from evenglot.inference.translate import load
 from evenglot.runs.checkpoint import load_model
 from evenglot.runs.run import Run
 
@@ -69,7 +69,7 @@ def section(run: Run) -> list[str]:
             "CTranslate2 int8": ours(run, "ctranslate2-int8"),
         }
         results, seconds = measure(ways, texts)
-    shape = load_model(choose(run, "best")).shape
+    shape = load_model(run.best()).shape
     count = sum(map(len, texts.values()))
     return [
         f"## {run.config().model.size}",

@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+import ctypes
+import errno
 import fcntl
+import glob
+import hashlib
 import json
 import os
+import re
 import shutil
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
-from hashlib import blake2b
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from secrets import token_hex
 from typing import Any, BinaryIO
 
 LOCK = ".lock"
 UNFINISHED = ".unfinished"  # suffix of files and folders that are being written or deleted; never read
+REPLACED = f".replaced{UNFINISHED}"  # of a folder while another one takes its name
+DESCRIPTORS = re.compile(r"/dev/fd|/proc/\d+(/task/\d+)?/fd")  # folders of the open files of a process
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+
+_renameat2 = getattr(ctypes.CDLL(None), "renameat2", None)  # Linux only
 
 
 class LockedError(ValueError):
@@ -25,34 +35,64 @@ class LockedError(ValueError):
 def finished_folder(folder: Path) -> Iterator[Path]:
     """A temporary folder to write into, synced and renamed to `folder` at the end of the block, replacing an older one.
 
-    After an error the temporary folder is deleted and the older one is unchanged.
+    After an error the temporary folder is deleted and the older one is unchanged. A process that is killed while
+    replacing leaves one of both; where the system cannot exchange folders in one step, `restore` may have to find it.
     """
-    unfinished = _beside(folder, UNFINISHED)
-    replaced = _beside(folder, f".replaced{UNFINISHED}")
+    unfinished, replaced = _beside(folder, UNFINISHED), _beside(folder, REPLACED)
+    restore(folder)
     for leftover in (unfinished, replaced):  # left by a process that was killed
-        shutil.rmtree(leftover, ignore_errors=True)
+        _remove(leftover)
     unfinished.mkdir(parents=True)
     try:
-        yield unfinished
-        sync(unfinished)
-        if folder.exists():  # renamed, not deleted in place: a partial folder must never have this name
-            folder.rename(replaced)
-        unfinished.rename(folder)
+        with full_disk_named(folder):
+            yield unfinished
+            sync(unfinished)
+        if not folder.exists():
+            unfinished.rename(folder)
+        elif not _exchange(unfinished, folder):
+            folder.rename(replaced)  # not deleted in place: a partial folder must never have this name
+            unfinished.rename(folder)
     except BaseException:
-        if replaced.exists() and not folder.exists():
-            replaced.rename(folder)
-        shutil.rmtree(unfinished, ignore_errors=True)
+        restore(folder)
+        _remove(unfinished)
         raise
     _sync_one(folder.parent)
-    shutil.rmtree(replaced, ignore_errors=True)
+    for old in (unfinished, replaced):
+        _remove(old)
+
+
+def restore(folder: Path) -> None:
+    """Give a folder its name back if a process was killed while replacing it."""
+    replaced = _beside(folder, REPLACED)
+    if replaced.exists() and not folder.exists():
+        replaced.rename(folder)
+
+
+def _exchange(one: Path, other: Path) -> bool:
+    """Exchange two names in one step; False if the system or the file system cannot do that."""
+    if _renameat2 is None:
+        return False
+    here, exchange = -100, 2  # AT_FDCWD, RENAME_EXCHANGE
+    return bool(_renameat2(here, os.fsencode(one), here, os.fsencode(other), exchange) == 0)
 
 
 def remove_folder(folder: Path) -> None:
     """Delete a folder, renaming it first so that an interruption leaves no partial folder with its name."""
     doomed = _beside(folder, UNFINISHED)
-    shutil.rmtree(doomed, ignore_errors=True)
+    _remove(doomed)
     folder.rename(doomed)
     shutil.rmtree(doomed)
+
+
+@contextmanager
+def full_disk_named(path: Path) -> Iterator[None]:
+    """Add this path to errors of writing that name none: which disk is full?"""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in FULL and error.filename is None:
+            error.filename = str(path)
+        raise
 
 
 @contextmanager
@@ -73,23 +113,58 @@ def lock(folder: Path, message: str, error: type[ValueError] = LockedError) -> I
 def finished_file(path: Path) -> Iterator[BinaryIO]:
     """A temporary file to write into, synced and renamed to `path` at the end of the block, deleted after an error.
 
-    Links are followed. Anything but a regular file (a pipe, /dev/null) is appended to, not replaced.
+    Links are followed. Anything but a regular file (a pipe, /dev/null, /dev/stdout) is appended to, not replaced.
     """
-    is_stream = path.is_relative_to("/dev") or path.is_relative_to("/proc")  # /dev/stdout can be a link to a file
-    if path.exists() and (is_stream or not path.is_file()):
-        with path.open("ab") as file:
-            yield file
+    if path.exists() and (not path.is_file() or _is_descriptor(path)):
+        with full_disk_named(path), path.open("ab") as stream:
+            yield stream
         return
     path = path.resolve()
-    unfinished = _beside(path, UNFINISHED)
+    _remove_abandoned(path)
+    unfinished, file = _create_beside(path)
     try:
-        with unfinished.open("wb") as file:
+        with full_disk_named(path), file:
             yield file
             file.flush()
             os.fsync(file.fileno())
-        unfinished.replace(path)
+            unfinished.replace(path)  # before the lock ends
     finally:
         unfinished.unlink(missing_ok=True)
+
+
+def _create_beside(path: Path) -> tuple[Path, BinaryIO]:
+    """A new file that no other process has or can prepare, as its name is random; locked while it is written."""
+    while True:
+        unfinished = _beside(path, f".{token_hex(4)}{UNFINISHED}")
+        file = unfinished.open("xb")  # never an existing file, nor what a link leads to
+        with suppress(OSError):  # not every file system has locks
+            fcntl.flock(file, fcntl.LOCK_EX)
+        if os.fstat(file.fileno()).st_nlink:
+            return unfinished, file
+        file.close()  # another process took it for abandoned before it was locked
+
+
+def _remove_abandoned(path: Path) -> None:
+    """Delete what killed processes left: unfinished files that nobody has locked."""
+    flags = os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK  # a pipe with such a name must not stop us
+    for leftover in path.parent.glob(f"{glob.escape(path.name)}.{'[0-9a-f]' * 8}{UNFINISHED}"):
+        with suppress(OSError), open(os.open(leftover, flags), "wb") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            leftover.unlink()
+
+
+def _is_descriptor(path: Path) -> bool:
+    """Is this the name of an open file of a process, such as /dev/stdout, perhaps by way of links?
+
+    Standard output that is redirected to a regular file is a stream for us, but looks like that file.
+    """
+    while True:
+        folder = path.parent.resolve()
+        if DESCRIPTORS.fullmatch(str(folder)):
+            return True
+        if not path.is_symlink():
+            return False
+        path = folder / path.readlink()
 
 
 def write_text(path: Path, text: str) -> None:
@@ -130,9 +205,22 @@ def checksum(file: Path) -> int:
     return crc
 
 
+def sha256(file: Path) -> str:
+    """SHA-256 of a file."""
+    with file.open("rb") as content:
+        return hashlib.file_digest(content, "sha256").hexdigest()
+
+
 def digest(content: bytes) -> str:
     """A short hash of bytes."""
-    return blake2b(content, digest_size=8).hexdigest()
+    return hashlib.blake2b(content, digest_size=8).hexdigest()
+
+
+def _remove(path: Path) -> None:
+    """Delete a folder, or what else has its name, as far as possible."""
+    if path.is_symlink() or path.is_file():
+        path.unlink(missing_ok=True)
+    shutil.rmtree(path, ignore_errors=True)
 
 
 def _beside(path: Path, ending: str) -> Path:

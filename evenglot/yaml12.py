@@ -16,6 +16,7 @@ Path = tuple[Any, ...]  # keys and list positions that lead to a value
 Lines = dict[Path, int]
 
 MOST_VALUES = 100_000  # per file; nested aliases expand exponentially
+MOST_BITS = 4096  # of a whole number; Python refuses to print much larger ones
 
 
 class YamlError(ValueError):
@@ -77,7 +78,10 @@ def _plain(error: yaml.MarkedYAMLError, near: list[str]) -> str:
 
 
 def _integer(text: str) -> int:
-    return int(text, 0) if text[:2] in ("0o", "0x") else int(text)
+    value = int(text, 0) if text[:2] in ("0o", "0x") else int(text)
+    if value.bit_length() > MOST_BITS:
+        raise ValueError(f"a number of more than {MOST_BITS} bits")
+    return value
 
 
 def _real(text: str) -> float:

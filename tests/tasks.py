@@ -43,9 +43,9 @@ def cipher(language: str) -> dict[int, int]:
     return str.maketrans(ALPHABET, ALPHABET[turn:] + ALPHABET[:turn])
 
 
-def write_corpora(folder: Path) -> None:
+def write_corpora(folder: Path, sizes: dict[str, int] = SIZES) -> None:
     random = np.random.default_rng(7)
-    for language, size in SIZES.items():
+    for language, size in sizes.items():
         for split, count in {"train": size, "valid": HELD_OUT, "test": HELD_OUT}.items():
             english = [" ".join(random.choice(WORDS, random.integers(2, 7))) for _ in range(count)]
             foreign = [sentence.translate(cipher(language)) for sentence in english]

@@ -195,6 +195,7 @@ GIVEN = {  # what a reader has
 }
 NEEDS = {  # a text in a block: why it is not run here
     "RECIPES[": "needs the downloads; tests/corpus/test_ted.py and test_wmt.py",
+    "interleave_datasets": "tests/integrations/test_mixtures.py",
     "transformers": "test_an_exported_model_is_used_as_the_docs_say",
     "ctranslate2": "test_an_exported_model_is_used_as_the_docs_say",
     "CTranslate2Engine": "tests/export/test_ctranslate2.py",

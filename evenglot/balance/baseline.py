@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from evenglot.balance.groups import Groups
+from evenglot.files import write_text
 from evenglot.robust.validate import OptionError, Vector
 
 Baseline = Mapping[str, float] | str | os.PathLike[str] | None
@@ -58,10 +59,7 @@ def save_baseline(path: str | os.PathLike[str], losses: Mapping[str, float], **a
     for name, loss in numbers.items():
         if not math.isfinite(loss):
             raise OptionError("losses", f"the value for {name!r} must be finite, got {loss}")
-    target = Path(path)
-    unfinished = target.with_name(target.name + ".unfinished")
-    unfinished.write_text(json.dumps({"losses": numbers, "about": about}, indent=2) + "\n", encoding="utf-8")
-    unfinished.replace(target)
+    write_text(Path(path), json.dumps({"losses": numbers, "about": about}, indent=2) + "\n")
 
 
 def baseline_about(path: str | os.PathLike[str]) -> dict[str, Any]:

@@ -81,6 +81,14 @@ class Description:
     tau: float | None = None  # sampling temperature if constant for the whole run; 1: proportional, inf: uniform
     sampling: Sampling = field(default_factory=Sampling)
 
+    @property
+    def samples_every_step(self) -> bool:
+        """Whether q changes at every step and is sampled, not a weight of losses: each interval then samples an old q.
+
+        "Every step" includes every few steps, as for strategies that probe gradients.
+        """
+        return self.cadence == "step" and not self.needs.loss_weights
+
 
 Describe = Callable[..., Description]  # takes all options of a strategy by name, including defaults
 

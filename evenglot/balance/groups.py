@@ -80,6 +80,15 @@ class Groups:
         """A vector in the order of `names` as a dictionary of floats."""
         return dict(zip(self.names, values.tolist(), strict=True))
 
+    def passes(self, drawn: Mapping[str, float]) -> Vector:
+        """Passes over each corpus, if so many of its sentence pairs are drawn; omitted groups have none."""
+        pairs = self.vector(drawn, "drawn", default=0.0)
+        if (pairs < 0).any():
+            raise OptionError(
+                "drawn", f"{self.names[int(np.argmin(pairs))]!r} has {pairs.min():g} pairs; expected 0 or more"
+            )
+        return np.divide(pairs, self.sizes, out=np.zeros_like(pairs), where=self.sizes > 0)
+
     def sentence_shares(self, q: Vector) -> Vector:
         """Shares of sentence pairs to sample so that the shares in `unit` are q."""
         if self.unit == "sentences" or self.tokens is None:

@@ -187,13 +187,8 @@ class LossDriven(Balancer):
         """End an interval: count passes and, for cadence 'interval', update the mixture. True if it changed."""
         if drawn is None:
             interval_size = self.caps.interval_size or self.groups.sizes.sum()
-            pairs = interval_size * self.groups.vector(self.mixture.sample, "sample")
-        else:
-            pairs = self.groups.vector(drawn, "drawn", default=0.0)
-            if (pairs < 0).any():
-                name = self.groups.names[int(np.argmin(pairs))]
-                raise OptionError("drawn", f"{name!r} has {pairs.min():g} pairs; expected 0 or more")
-        self._passes += np.divide(pairs, self.groups.sizes, out=np.zeros_like(pairs), where=self.groups.sizes > 0)
+            drawn = {name: interval_size * share for name, share in self.mixture.sample.items()}
+        self._passes += self.groups.passes(drawn)
         self.intervals += 1
         if self.cadence == "interval" and self.intervals >= self.warmup:
             self._respond()

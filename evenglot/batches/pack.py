@@ -35,7 +35,12 @@ class Plan:
 
     def __len__(self) -> int:
         """Number of updates."""
-        return -(-len(self.starts) // self.micro_batches)
+        return -(-self.batches // self.micro_batches)
+
+    @property
+    def batches(self) -> int:
+        """Number of batches."""
+        return len(self.starts)
 
     def update(self, k: int) -> list[Indices]:
         """The rows of each micro-batch of update k, over all ranks."""

@@ -16,6 +16,7 @@ from evenglot import __version__
 from evenglot.cli.data import check, example, prepare, schema, simulate
 from evenglot.cli.evaluation import compare, grid, report, score
 from evenglot.cli.failure import fail, fail_usage
+from evenglot.cli.mixtures import mixture
 from evenglot.cli.training import baseline, demo, train
 from evenglot.cli.translation import export, serve, translate
 
@@ -43,6 +44,7 @@ COMMANDS = (
     grid,
     report,
     export,
+    mixture,
     serve,
 )
 for command in COMMANDS:

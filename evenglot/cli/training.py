@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 import typer
 from rich.console import Console
 
-from evenglot.cli.options import ConfigFile, Device, Overrides, RunFolder
+from evenglot.cli.options import Checkpoint, ConfigFile, Device, Overrides, RunFolder
 from evenglot.cli.terminal import outlive_readers, print_file
 
 
@@ -58,6 +58,7 @@ def baseline(
     per: Annotated[
         Literal["token", "character"], typer.Option(help="Normalise the loss per token or per character.")
     ] = "token",
+    which: Checkpoint = "best",
     device: Device = "auto",
 ) -> None:
     """Compute the mean loss of each direction with a trained model.
@@ -77,7 +78,7 @@ def baseline(
         raise ValueError(f"{file}: the folder {file.parent} does not exist; create it first")
     settings = found.config().train.model_copy(update={"device": device})
     with processes(settings) as mine:
-        losses = compute_baseline(found, file, Signal(split, per), mine, Bars())
+        losses = compute_baseline(found, file, Signal(split, per), mine, Bars(), which=which)
         if not mine.is_first:
             return
     console = Console()

@@ -60,6 +60,7 @@ def export(
     int8: Annotated[
         bool, typer.Option("--int8", help="Quantise to 8 bits (ctranslate2 only): smaller and faster.")
     ] = False,
+    which: Checkpoint = "best",
 ) -> None:
     """Export a model to Hugging Face Transformers or CTranslate2.
 
@@ -72,11 +73,11 @@ def export(
             raise ValueError("--int8: only with --to ctranslate2")
         from evenglot.export import huggingface
 
-        typer.echo(str(huggingface.export(Run(run), out)))
+        typer.echo(str(huggingface.export(Run(run), out, which)))
     else:
         from evenglot.export import ctranslate2
 
-        typer.echo(str(ctranslate2.export(Run(run), out, "int8" if int8 else "float32")))
+        typer.echo(str(ctranslate2.export(Run(run), out, "int8" if int8 else "float32", which=which)))
 
 
 def serve(

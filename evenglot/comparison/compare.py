@@ -84,6 +84,14 @@ class Comparison:
     rows: tuple[Row, ...]
     resampled: ResampledScores
 
+    def __str__(self) -> str:
+        """The tables of `evenglot compare --format markdown`."""
+        from evenglot.comparison.tables import to_markdown
+
+        return to_markdown(self.as_json())
+
+    _repr_markdown_ = __str__  # shown by notebooks
+
     def against(self, reference: str) -> Comparison:
         """The same runs compared to another reference."""
         if reference not in (names := [row.name for row in self.rows]):

@@ -56,9 +56,10 @@ def explain(error: ValidationError, source: Places, known_keys: KnownKeys) -> Co
     found: dict[Keys, list[ErrorDetails]] = defaultdict(list)
     for detail in error.errors(include_url=False):
         found[_keys_in(source.value, detail)].append(detail)
+    outer = {keys[:length] for keys in found for length in range(len(keys))}
     lines = []
     for keys in sorted(found, key=lambda keys: (source.order(keys), list(map(str, keys)))):
-        if any(other[: len(keys)] == keys for other in found if len(other) > len(keys)):
+        if keys in outer:
             continue  # a failed alternative of a union type; the error at the deeper path is more specific
         place, name = source.place(keys), _name(keys)
         prefix = place if place == f"--set {name}" else f"{place}: {name}"

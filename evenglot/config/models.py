@@ -26,9 +26,10 @@ from evenglot.balance.groups import Unit
 from evenglot.balance.options import Option
 from evenglot.config.data import DataSettings, Declaration
 from evenglot.config.errors import Faults, Keys, explain, refuse
+from evenglot.config.intervals import SHORT_INTERVAL
 from evenglot.config.renamed import RENAMED, update_keys
 from evenglot.config.section import Context, Count, FilePath, Finite, Section, Seed, absolute, key
-from evenglot.config.source import read_source
+from evenglot.config.source import Source, given_source, read_source
 from evenglot.config.training import ModelSettings, TrainSettings
 from evenglot.directions import shared_side
 from evenglot.files import write_text
@@ -96,6 +97,9 @@ class StoreSettings(Section):
     seed: Seed = key(1, "Selects the validation pairs under valid_cap; independent of the training seed.")
 
 
+INTERVAL_KEYS = ("interval_pairs", "interval_tokens", "interval_updates")
+
+
 class BatchSettings(Section):
     """How sentence pairs are sampled and batched. An interval is the time between two updates of the mixture."""
 
@@ -109,6 +113,11 @@ class BatchSettings(Section):
         None, "Sentence pairs per interval: how often the mixture can change. null: one pass over the data."
     )
     interval_tokens: Count | None = key(None, "Approximate target tokens per interval, instead of interval_pairs.")
+    interval_updates: Count | None = key(
+        None,
+        "Updates per interval, instead of interval_pairs. null: if the strategy samples from a mixture that changes at "
+        f"every update, {SHORT_INTERVAL} (at most one pass over the data), unless train.intervals is set.",
+    )
     oversample: Literal["cycle", "released"] | None = key(
         None,
         "cycle: use every pair of a corpus before repeating any; released: like the paper's released code. null: "
@@ -118,6 +127,11 @@ class BatchSettings(Section):
         None,
         "released: maximum pairs per interval, as a multiple of the data. null: determined by balance.preset.",
     )
+
+    @property
+    def interval_keys(self) -> list[str]:
+        """The keys that set the length of an interval; at most one in a valid configuration."""
+        return [name for name in INTERVAL_KEYS if getattr(self, name) is not None]
 
     @property
     def micro_batches(self) -> int:
@@ -268,6 +282,19 @@ class Config(Section):
         return {"intervals": self.train.intervals, "interval_size": self.batches.interval_pairs}
 
     @property
+    def interval_updates(self) -> int | None:
+        """Updates per interval if intervals are counted in updates; None if they are counted in pairs or tokens.
+
+        Short intervals are the default of strategies that sample from a mixture that changes at every update. With
+        `train.intervals`, which counts intervals of one pass unless their length is configured, they are not: the run
+        would be much shorter than others of the same number.
+        """
+        batches = self.batches
+        if batches.interval_keys or self.train.intervals is not None or self.draw_options["rule"] == "released":
+            return batches.interval_updates
+        return SHORT_INTERVAL if self.balance.description.samples_every_step else None
+
+    @property
     def draw_options(self) -> dict[str, Any]:
         """Arguments of `batches.draw`: those of `batches`, or else the defaults of the strategy."""
         usual = self.balance.description.sampling
@@ -316,18 +343,19 @@ class Config(Section):
                 ("batches", "tokens_per_update"),
                 f"less than tokens_per_batch = {self.batches.tokens_per_batch}; raise it",
             )
+        lengths = self.batches.interval_keys
         if self.draw_options["rule"] == "released":
-            for name in ("interval_pairs", "interval_tokens"):
-                if getattr(self.batches, name) is not None:
-                    yield (
-                        ("batches", name),
-                        "the released sampling rule determines the length of an interval; remove this key",
-                    )
-        elif self.batches.interval_tokens is not None and self.batches.interval_pairs is not None:
-            yield (
-                ("batches", "interval_tokens"),
-                "batches.interval_pairs also sets the length of an interval; remove one of them",
-            )
+            for name in lengths:
+                yield (
+                    ("batches", name),
+                    "the released sampling rule determines the length of an interval; remove this key",
+                )
+        else:
+            for name in lengths[1:]:
+                yield (
+                    ("batches", name),
+                    f"batches.{lengths[0]} also sets the length of an interval; remove one of them",
+                )
 
     def _model_faults(self) -> Faults:
         yield from self.model.faults()
@@ -344,8 +372,8 @@ class Config(Section):
         where = ("balance", "max_passes")
         if self.draw_options["rule"] == "released":
             yield where, "does not work with the released sampling rule, which determines the length of an interval"
-        elif self.batches.interval_tokens is not None:
-            yield where, "counts sentence pairs; use batches.interval_pairs instead of batches.interval_tokens"
+        elif others := [name for name in self.batches.interval_keys if name != "interval_pairs"]:
+            yield where, f"counts sentence pairs; use batches.interval_pairs instead of batches.{others[0]}"
         if self.train.intervals is None:
             if self.train.schedule == "linear" or self.train.cooldown:
                 why = "schedule: linear" if self.train.schedule == "linear" else "cooldown"
@@ -382,9 +410,17 @@ def load_config(
     `check_files=False`: do not require the text files, for callers that only read the store.
     `hints=False`: do not print hints about renamed keys, for files that evenglot wrote.
     """
-    source = read_source(path, overrides, RENAMED)
+    return _checked(read_source(path, overrides, RENAMED), Path(path).parent, check_files, hints)
+
+
+def config_of(content: Mapping[str, Any], overrides: Sequence[str] = (), *, check_files: bool = True) -> Config:
+    """As `load_config`, from the content of a file; relative paths are relative to the working directory."""
+    return _checked(given_source(content, overrides, RENAMED), Path(), check_files, hints=True)
+
+
+def _checked(source: Source, folder: Path, check_files: bool, hints: bool) -> Config:
     update_keys(source, hints)
-    context = Context(Path(path).parent.resolve(), source, check_files)
+    context = Context(folder.resolve(), source, check_files)
     try:
         return Config.model_validate(source.value, context=context)
     except ValidationError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -131,7 +132,17 @@ def read_source(
         value = {}
     if not isinstance(value, dict):
         raise ConfigError([f"{name}: expected sections such as 'data:', got {show(value)}"])
-    source = Source(name, value, lines, successors)
+    return _overridden(Source(name, value, lines, successors), overrides)
+
+
+def given_source(
+    content: Mapping[str, Any], overrides: Sequence[str] = (), successors: Mapping[Keys, Keys] | None = None
+) -> Source:
+    """The content of a config file given as a dictionary, which is not changed."""
+    return _overridden(Source("config", copy.deepcopy(dict(content)), {}, successors), overrides)
+
+
+def _overridden(source: Source, overrides: Sequence[str]) -> Source:
     for override in overrides:
         source.set(override)
     return source

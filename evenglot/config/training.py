@@ -92,7 +92,12 @@ The learning rate rises linearly for `warmup` updates. Then it depends on the sc
     clip: Positive | None = key(None, "Maximum gradient norm; null: no clipping.", resume="remedy")
     label_smoothing: Fraction = key(0.1, "Label smoothing; also part of the losses that balancing strategies observe.")
 
-    validate_every: Count | None = key(None, "Updates between validations; null: after each interval.", group="")
+    validate_every: Count | None = key(
+        None,
+        "Updates between validations; null: after each interval, or once per pass over the data if the strategy "
+        "samples from a mixture that changes at every update and intervals are counted in updates.",
+        group="",
+    )
     select: Literal["pooled", "macro", "worst"] = key(
         "pooled",
         "Validation loss that selects the best checkpoint: mean over all tokens (pooled; as in the paper), mean over "
@@ -106,7 +111,11 @@ The learning rate rises linearly for `warmup` updates. Then it depends on the sc
     )
 
     save_every: Count | None = key(
-        None, "Updates between checkpoints, in addition to one after each interval.", resume="free", group=""
+        None,
+        "Updates between checkpoints, in addition to one after each validation and each interval (or pass, as for "
+        "validate_every).",
+        resume="free",
+        group="",
     )
     keep_last: Annotated[int, Field(ge=2)] = key(
         2, "Number of latest checkpoints to keep; at least 2, in case one is damaged.", resume="free"

@@ -81,7 +81,8 @@ def _meta(folder: Path, key: str) -> dict[str, Any]:
     try:
         content = json.loads((folder / META).read_text(encoding="utf-8"))
         found: dict[str, Any] = content[key]
-        intact = content.get("checksum") in (None, key_of(content["about"], content["files"]))  # None: older stores
+        expected = {"checksum": key_of(content["about"], content["files"])} if len(content) > 2 else {}  # older: none
+        intact = content == {"about": content["about"], "files": content["files"], **expected}
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise DamagedError(folder, "incomplete or damaged") from error
     if not intact:

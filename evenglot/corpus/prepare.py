@@ -39,7 +39,7 @@ from evenglot.corpus.survey import (
 from evenglot.corpus.vocabulary import Text, learn_vocabularies
 from evenglot.corpus.workers import each, processes_for
 from evenglot.directions import SIDES, Direction, tag, tag_kind
-from evenglot.files import LOCK, UNFINISHED, digest, lock
+from evenglot.files import LOCK, UNFINISHED, digest, full_disk_named, lock
 from evenglot.progress import Advance, Bars
 from evenglot.seeding import generator
 
@@ -57,7 +57,8 @@ def prepare(config: Config, bars: Bars) -> Store:
     with lock(root, f"{root}: another `evenglot prepare` is writing this store; wait for it", CorpusError):
         is_new = [path.name for path in root.iterdir()] == [LOCK]
         try:
-            return _prepare(config, root, bars)
+            with full_disk_named(root):
+                return _prepare(config, root, bars)
         except CorpusError:  # bad text: of a new store nothing is left lying about. Interrupted work is kept.
             if is_new:
                 _remove(root)
@@ -141,6 +142,7 @@ def _finished(root: Path, settings: str, bars: Bars) -> Store | None:
         return None
     try:
         store = open_store(root)
+        _ = store.made_with  # not all of it has a checksum
     except DamagedError as error:
         bars.note(f"{error.path}: {error.fault}; it is made again")
         return None

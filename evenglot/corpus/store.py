@@ -20,13 +20,13 @@ import sentencepiece
 from numpy.typing import NDArray
 
 from evenglot import yaml12
-from evenglot.config import Config, load_config
+from evenglot.config import Config, ConfigError, load_config
 from evenglot.corpus import artefacts
 from evenglot.corpus.artefacts import DamagedError, key_of
 from evenglot.corpus.bundle import Section
 from evenglot.corpus.vocabulary import Coverage
 from evenglot.directions import SIDES, Side
-from evenglot.files import write_json
+from evenglot.files import sha256, write_json
 from evenglot.sequences import Ids, ParallelSequences, Sequences
 
 MANIFEST, CONFIG = "manifest.json", "config.yaml"
@@ -85,8 +85,11 @@ class Store:
 
     @cached_property
     def made_with(self) -> Config:
-        """The configuration with which it was prepared, read once."""
-        return load_config(self.folder / CONFIG, check_files=False)
+        """The configuration with which it was prepared, read once; DamagedError if it is none."""
+        try:
+            return load_config(self.folder / CONFIG, check_files=False)
+        except ConfigError as error:
+            raise DamagedError(self.folder / CONFIG, "not a valid configuration") from error
 
     def verify(self) -> None:
         """Read all files and compare their checksums; DamagedError if anything is missing or has changed."""
@@ -137,6 +140,11 @@ class Store:
     def vocabulary_file(self, side: str) -> Path:
         """The file of that model."""
         return self.folder / str(self.manifest["vocabulary"]["artefact"]) / f"{side}.model"
+
+    @cached_property
+    def vocabulary_hashes(self) -> dict[str, str]:
+        """SHA-256 of the vocabulary file of each side."""
+        return {side: sha256(self.vocabulary_file(side)) for side in SIDES}
 
     @property
     def fingerprint(self) -> str:

@@ -1,4 +1,4 @@
-"""Export a run's best checkpoint to a folder that Hugging Face transformers loads without custom code.
+"""Export a checkpoint of a run to a folder that Hugging Face transformers loads without custom code.
 
 The model class is MBart, which has our architecture: pre-norm, normalised embeddings, a final norm in both stacks. The
 differences are resolved in the weights: MBart's learned position embeddings are set to our sinusoids, and a bias of the
@@ -11,9 +11,8 @@ Config files are written here rather than by transformers, so that they do not d
 from __future__ import annotations
 
 import importlib
-import shutil
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain, islice, zip_longest
@@ -26,10 +25,12 @@ from torch import Tensor
 
 from evenglot import __version__
 from evenglot.config import Config
+from evenglot.directions import Side
 from evenglot.export.model_card import model_card
 from evenglot.export.sample import tagged_sentences
 from evenglot.extras import missing
 from evenglot.files import finished_folder, write_json
+from evenglot.inference.vocabularies import Vocabulary, read_vocabularies
 from evenglot.model.search import greedy
 from evenglot.model.transformer import Shape, Transformer
 from evenglot.runs.checkpoint import fingerprint, load_model, write_tensors
@@ -44,7 +45,10 @@ TOLERANCE = 1e-4  # largest difference of logits
 RULED_OUT = -1e4  # a bias that no logit offsets, and finite in half precision
 
 MARKER = "evenglot.json"  # marks a folder as an export, which may be replaced
-VOCABULARIES = {"source": ("source.spm", "vocab.json"), "target": ("target.spm", "target_vocab.json")}
+VOCABULARIES: dict[Side, tuple[str, str]] = {
+    "source": ("source.spm", "vocab.json"),
+    "target": ("target.spm", "target_vocab.json"),
+}
 WRITTEN = {
     *("config.json", "generation_config.json", "model.safetensors", "tokenizer_config.json", "README.md", MARKER),
     *chain(*VOCABULARIES.values()),
@@ -69,21 +73,22 @@ class Report:
         )
 
 
-def export(run: Run, folder: Path) -> Report:
-    """Export the best checkpoint of a run, and compare both models on validation sentences of the run's store.
+def export(run: Run, folder: Path, which: str = "best") -> Report:
+    """Export a checkpoint of a run, and compare both models on validation sentences of the run's store.
 
-    If they differ, or if the folder contains files that no export wrote, ValueError is raised and nothing is written.
+    `which`: best, last, average, or a number of updates. If the models differ, or if the folder contains files that no
+    export wrote, ValueError is raised and nothing is written.
     """
     transformers = _transformers()
     folder = Path(folder).resolve()
     _refuse_other_content(folder)
-    config, checkpoint = run.config(), run.best()
-    model = load_model(checkpoint).float()
+    config, checkpoint = run.config(), run.choose(which)
+    model, vocabularies = load_model(checkpoint).float(), read_vocabularies(run, checkpoint)
     with finished_folder(folder) as unfinished:
         _write_model(model, unfinished)
-        _write_tokenizer(run, model.shape.max_positions, unfinished)
+        _write_tokenizer(vocabularies, model.shape.max_positions, unfinished)
         with _quiet(transformers):
-            sentences = _validation_sentences(config, run, model.shape.max_positions)
+            sentences = _validation_sentences(config, vocabularies["source"].pieces, model.shape.max_positions)
             report = _compare(_Exported.load(transformers, unfinished), model, sentences, folder)
         (unfinished / "README.md").write_text(model_card(run, config, _check_sentence(report)), encoding="utf-8")
         about = {"evenglot": __version__, "weights": fingerprint(checkpoint), "step": checkpoint.step}
@@ -242,10 +247,10 @@ def _names_in_stack(ours: str) -> list[str]:
 # --------------------------------------------------------------------------------------------------- the tokenizer
 
 
-def _write_tokenizer(run: Run, max_positions: int, folder: Path) -> None:
+def _write_tokenizer(vocabularies: Mapping[Side, Vocabulary], max_positions: int, folder: Path) -> None:
     for side, (model_file, pieces_file) in VOCABULARIES.items():
-        shutil.copyfile(run.vocabulary / f"{side}.model", folder / model_file)
-        pieces = _vocabulary(run, side)
+        (folder / model_file).write_bytes(vocabularies[side].content)
+        pieces = vocabularies[side].pieces
         write_json(folder / pieces_file, {pieces.id_to_piece(number): number for number in range(len(pieces))})
     about = {
         "tokenizer_class": "MarianTokenizer",
@@ -260,10 +265,6 @@ def _write_tokenizer(run: Run, max_positions: int, folder: Path) -> None:
     write_json(folder / "tokenizer_config.json", about)
 
 
-def _vocabulary(run: Run, side: str) -> sentencepiece.SentencePieceProcessor:
-    return sentencepiece.SentencePieceProcessor(model_file=str(run.vocabulary / f"{side}.model"))
-
-
 # -------------------------------------------------------------------------------------------------- the comparison
 
 
@@ -273,9 +274,10 @@ class _Sentence:
     ids: list[int]  # the input of our own model
 
 
-def _validation_sentences(config: Config, run: Run, longest: int) -> list[_Sentence]:
+def _validation_sentences(
+    config: Config, pieces: sentencepiece.SentencePieceProcessor, longest: int
+) -> list[_Sentence]:
     """Up to SAMPLE sentences from all directions; none if the store is missing."""
-    pieces = _vocabulary(run, "source")
     sentences = (
         _Sentence(f"{name} {line}", [pieces.piece_to_id(name), *pieces.encode(line), EOS])
         for name, line in tagged_sentences(config)

@@ -18,10 +18,10 @@ import torch
 
 from evenglot.directions import SIDES, Direction, Side, check_code, tag, tag_kind
 from evenglot.inference.engines import CTranslate2Engine, Engine, SearchOptions, TorchEngine
+from evenglot.inference.vocabularies import read_vocabularies
 from evenglot.model.transformer import Transformer
-from evenglot.runs import checkpoint
 from evenglot.runs.checkpoint import Checkpoint, load_model
-from evenglot.runs.run import Run, RunError
+from evenglot.runs.run import Run
 from evenglot.symbols import EOS, UNK
 
 BATCH_PIECES = 4096  # source subwords per batch, not counting beams
@@ -161,7 +161,7 @@ def load(
 ) -> Translator:
     """Load a translator from a run folder. `which`: best, last, average, or a number of updates."""
     home = Run(Path(run))
-    directions, chosen = home.config().data.directions, choose(home, which)
+    directions, chosen = home.config().data.directions, home.choose(which)
     return translator_of(home, directions, chosen, load_model(chosen), device, engine)
 
 
@@ -174,9 +174,7 @@ def translator_of(
     engine: EngineName = "torch",
 ) -> Translator:
     """A translator for the already loaded model of a checkpoint."""
-    source, target = (
-        sentencepiece.SentencePieceProcessor(model_file=str(run.vocabulary / f"{side}.model")) for side in SIDES
-    )
+    vocabularies = read_vocabularies(run, chosen)
     working: Engine
     if engine == "torch":
         working = TorchEngine(model, usable_device(device))
@@ -184,6 +182,7 @@ def translator_of(
         from evenglot.inference.ctranslate2 import converted
 
         working = CTranslate2Engine(converted(run, chosen, model, "int8" if engine.endswith("int8") else "float32"))
+    source, target = (vocabularies[side].pieces for side in SIDES)
     return Translator(working, source, target, directions, model.shape.max_positions)
 
 
@@ -193,18 +192,3 @@ def usable_device(device: Device) -> torch.device:
     if device == "cuda" != on:
         raise ValueError("device: no CUDA device available; use 'cpu' or 'auto'")
     return torch.device(on if device == "auto" else device)
-
-
-def choose(run: Run, which: str) -> Checkpoint:
-    """The checkpoint with this name: best, last, average, or a number of updates."""
-    if which == "best":
-        return run.best()
-    found = checkpoint.checkpoints(run.checkpoints)
-    if which == "last" and found:
-        return found[-1]
-    if which == "average" and (run.checkpoints / "average").is_dir():
-        return checkpoint.open_checkpoint(run.checkpoints / "average")
-    steps = {str(each.step): each for each in found}
-    if which in steps:
-        return steps[which]
-    raise RunError(f"{run.folder}: no checkpoint {which!r}; available: {', '.join(['best', 'last', *steps])}")

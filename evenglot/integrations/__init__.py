@@ -1,1 +1,1 @@
-"""Balancing in other training loops: plain PyTorch, Hugging Face transformers, Lightning."""
+"""Balancing outside our own training loop: PyTorch, transformers, Lightning, and mixtures for other systems."""

@@ -7,9 +7,7 @@ can be compared between machines.
 from __future__ import annotations
 
 import gzip
-import hashlib
 import json
-import shutil
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -19,7 +17,7 @@ from typing import Any, BinaryIO, cast
 from evenglot import __version__
 from evenglot.corpus.read import CorpusError
 from evenglot.directions import Direction
-from evenglot.files import sync, write_json
+from evenglot.files import finished_folder, sha256, write_json
 
 SPLITS = ("train", "valid", "test")
 ENGLISH = "en"
@@ -89,27 +87,11 @@ def create(out: Path, about: Mapping[str, Any], overwrite: bool = False) -> Iter
     """A layout to write into, renamed to `out` at the end of the block and deleted after an error."""
     out = out.resolve()
     _check_free(out, overwrite)
-    unfinished = out.with_name(f"{out.name}.unfinished")
-    shutil.rmtree(unfinished, ignore_errors=True)  # left by a process that was killed
-    unfinished.mkdir(parents=True)
-    try:
+    with finished_folder(out) as unfinished:
         layout = Layout(unfinished, about)
         yield layout
         layout.manifest["outputs"] = {file.name: sha256(file) for file in sorted(unfinished.iterdir())}
         write_json(unfinished / MANIFEST, layout.manifest)
-        sync(unfinished)
-        if out.exists():
-            shutil.rmtree(out)
-        unfinished.rename(out)
-    except BaseException:
-        shutil.rmtree(unfinished, ignore_errors=True)
-        raise
-
-
-def sha256(path: Path) -> str:
-    """The SHA-256 checksum of a file."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 @contextmanager

@@ -11,6 +11,7 @@ import numpy as np
 from evenglot.balance import Balancer
 from evenglot.batches.draw import interval_counts, released_interval_counts
 from evenglot.config import Config
+from evenglot.config.intervals import lag_warning
 from evenglot.corpus.clean import REASONS, Scan
 from evenglot.corpus.survey import Surroundings, read_surroundings, rules_of, scan_training
 from evenglot.progress import Bars
@@ -91,8 +92,8 @@ def check(config: Config, bars: Bars) -> Check:
             target_tokens=tokens[name][1],
         )
         rows.append(row)
-    warnings = [warning for row in rows for warning in _warnings(row, rules, config)] + _overall(rows)
-    return Check(rows, rules, warnings)
+    warnings = [warning for row in rows for warning in _warnings(row, rules, config)]
+    return Check(rows, rules, [*warnings, *_overall(rows), *_late(rows, config)])
 
 
 def _held_out(around: Surroundings, name: str, split: str) -> int | None:
@@ -183,3 +184,23 @@ def _overall(rows: list[Row]) -> list[str]:
         factor = max(sizes) / min(sizes)
         return [f"the largest corpus is {factor:,.0f} times as large as the smallest; balancing alone cannot fix that"]
     return []
+
+
+def _late(rows: list[Row], config: Config) -> list[str]:
+    """A mixture that changes at every update and is sampled long after, by the estimated length of an interval."""
+    message = lag_warning(round(_interval_updates(rows, config)) - 1)
+    return [message] if message is not None and config.balance.description.samples_every_step else []
+
+
+def _interval_updates(rows: list[Row], config: Config) -> float:
+    """Estimated number of updates of an interval, for pairs of average length."""
+    batches = config.batches
+    if config.interval_updates is not None:
+        return config.interval_updates
+    updates = sum(max(row.source_tokens, row.target_tokens) for row in rows) / batches.tokens_per_update
+    passes = 1.0
+    if batches.interval_pairs is not None:
+        passes = batches.interval_pairs / max(sum(row.kept for row in rows), 1)
+    elif batches.interval_tokens is not None:
+        passes = batches.interval_tokens / max(sum(row.target_tokens for row in rows), 1)
+    return passes * updates

@@ -8,6 +8,7 @@ checkpoints/average/...                           models that are not a step of 
 
 from __future__ import annotations
 
+import errno
 import json
 import math
 import re
@@ -24,7 +25,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save_file
 from torch import Tensor
 
-from evenglot.files import UNFINISHED, checksum, digest, finished_folder, remove_folder, write_json
+from evenglot.files import REPLACED, UNFINISHED, checksum, digest, finished_folder, remove_folder, restore, write_json
 from evenglot.model.transformer import Shape, Transformer
 
 MODEL, OPTIMIZER, STATE = "model.safetensors", "optimizer.safetensors", "state.json"
@@ -58,6 +59,11 @@ class Checkpoint:
         about = _read_state(self.folder)
         optimizer = _read_tensors(self.folder, OPTIMIZER, about) if OPTIMIZER in about["files"] else {}
         return Content(_read_tensors(self.folder, MODEL, about), optimizer, about["state"])
+
+    def read_state(self) -> dict[str, Any]:
+        """Read and verify the state only."""
+        state: dict[str, Any] = _read_state(self.folder)["state"]
+        return state
 
     def read_model(self) -> dict[str, Tensor]:
         """Read and verify the weights only."""
@@ -114,7 +120,7 @@ def write_tensors(file: Path, tensors: Mapping[str, Tensor], about: dict[str, st
         save_file({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}, file, about)
         file.chmod(usual_mode)
     except SafetensorError as error:  # any write failure: "Error while ...: I/O error: No space left"
-        raise OSError(str(error).rpartition(": ")[2]) from error
+        raise OSError(errno.EIO, str(error).rpartition(": ")[2], str(file)) from error
 
 
 def _plain(state: Mapping[str, Any]) -> Any:
@@ -226,8 +232,37 @@ def latest(root: Path, warn: Callable[[str], object]) -> tuple[Checkpoint, Conte
     return None
 
 
+def find(root: Path, which: str) -> Checkpoint | None:
+    """The checkpoint with this name: best, last, average, or a number of updates; None if there is none.
+
+    Another never takes its place: DamagedCheckpointError if it is damaged, or if one that might be the best is.
+    """
+    if which == "best":
+        _refuse_damaged(root)
+        return best(root)
+    by_name = {folder.name: folder for folder in _other_folders(root)}
+    for folder in _step_folders(root):
+        by_name[str(int(folder.name.removeprefix("step-")))] = by_name["last"] = folder
+    return open_checkpoint(by_name[which]) if which in by_name else None
+
+
+def _refuse_damaged(root: Path) -> None:
+    for folder in (*_step_folders(root), *_other_folders(root)):
+        try:
+            open_checkpoint(folder)
+        except DamagedCheckpointError as error:
+            if folder.is_dir():  # else a running training has just deleted it
+                raise DamagedCheckpointError(
+                    f"{error}; this may be the best checkpoint: choose another with --which, or delete its folder to "
+                    "use the best of the others"
+                ) from error
+
+
 def best(root: Path) -> Checkpoint | None:
-    """The checkpoint with the lowest score, including averages (ties: the earliest); without scores, the newest one."""
+    """The checkpoint with the lowest score, including averages (ties: the earliest); without scores, the newest one.
+
+    Those with a damaged state.json are left out.
+    """
     steps, others = checkpoints(root), _opened(_other_folders(root))
     return next(iter(_by_score([*steps, *others])), None) or max(steps or others, key=lambda c: c.step, default=None)
 
@@ -244,7 +279,9 @@ def _step_folders(root: Path) -> list[Path]:
 
 
 def _other_folders(root: Path) -> list[Path]:
-    return [folder for folder in _folders(root) if OTHER_NAME.fullmatch(folder.name)]
+    """Folders of averages, intact or damaged; not those that somebody else put there."""
+    named = (folder for folder in _folders(root) if OTHER_NAME.fullmatch(folder.name))
+    return [folder for folder in named if (folder / STATE).exists() or (folder / MODEL).exists()]
 
 
 def _folders(root: Path) -> list[Path]:
@@ -272,9 +309,7 @@ def prune(root: Path, keep_last: int, keep_best: int, superseded: Iterable[int] 
     """
     if keep_last < 0 or keep_best < 0:
         raise ValueError(f"keep_last, keep_best: must not be negative, got {keep_last} and {keep_best}")
-    for folder in _folders(root):
-        if folder.name.endswith(UNFINISHED):
-            shutil.rmtree(folder, ignore_errors=True)
+    tidy(root)
     steps = set(superseded)
     every = checkpoints(root)
     found = [checkpoint for checkpoint in every if checkpoint.step not in steps]
@@ -283,6 +318,16 @@ def prune(root: Path, keep_last: int, keep_best: int, superseded: Iterable[int] 
     for checkpoint in every:
         if checkpoint.folder not in keep:
             remove_folder(checkpoint.folder)
+
+
+def tidy(root: Path) -> None:
+    """Put right what a process left that was killed while writing: no checkpoint is lost, nothing unfinished stays."""
+    for folder in _folders(root):
+        if folder.name.endswith(REPLACED):
+            restore(folder.with_name(folder.name.removesuffix(REPLACED)))
+    for folder in _folders(root):
+        if folder.name.endswith(UNFINISHED):
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def average(checkpoints: Sequence[Checkpoint]) -> dict[str, Tensor]:
@@ -327,7 +372,10 @@ def fingerprint(checkpoint: Checkpoint) -> str:
 
 def load_model(chosen: Checkpoint) -> Transformer:
     """The model of a checkpoint, in evaluation mode."""
-    return model_of(chosen.read())
+    try:
+        return model_of(chosen.read())
+    except DamagedCheckpointError as error:
+        raise DamagedCheckpointError(f"{error}; choose another checkpoint with --which, or restore a backup") from error
 
 
 def model_of(content: Content) -> Transformer:

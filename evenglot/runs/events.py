@@ -95,7 +95,11 @@ class ResumeEvent(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class IntervalEvent(Event):
-    """An interval begins: `mixture` is sampled; `target` is the strategy's q, which may weight losses instead."""
+    """An interval begins: `mixture` is sampled; `target` is the strategy's q, which may weight losses instead.
+
+    `lag` only for strategies that change q at every step and sample from it: in the last update of the interval, q is
+    this many updates older than it would be if it were sampled for every update.
+    """
 
     interval: int = 0
     mixture: Shares = field(default_factory=dict)
@@ -104,6 +108,7 @@ class IntervalEvent(Event):
     updates: int = 0
     tokens: int = 0
     padding: float | None = None
+    lag: int | None = field(default=None, metadata=_OMIT_NONE)
 
 
 @dataclass(frozen=True, kw_only=True)

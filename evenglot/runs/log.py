@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import os
@@ -16,6 +17,10 @@ from typing import Any, BinaryIO, Protocol
 from evenglot.runs.events import ConfigEvent, E, Event, parse, to_json
 
 TAIL = 1 << 17  # bytes at the end of a log that usually hold several lines
+
+
+class ChangedLogError(ValueError):
+    """A log does not begin with the events it had when a checkpoint was written."""
 
 
 class Reader(Protocol):
@@ -33,7 +38,9 @@ class Log:
 
     def __init__(self, path: Path | None, readers: Sequence[Reader] = ()) -> None:
         self.readers = list(readers)
+        self._path = path
         self._file: BinaryIO | None = None
+        self._hash = hashlib.sha256()  # of the whole file, continued with each event
         if path is not None:
             path.parent.mkdir(parents=True, exist_ok=True)
             self._file = path.open("a+b")
@@ -49,8 +56,10 @@ class Log:
         written = parse(line)
         assert isinstance(written, type(event))  # parsing keeps the kind
         if self._file is not None:
-            self._file.write(json.dumps(line, ensure_ascii=False, allow_nan=False).encode() + b"\n")
+            content = json.dumps(line, ensure_ascii=False, allow_nan=False).encode() + b"\n"
+            self._file.write(content)
             self._file.flush()  # visible to other processes at once, and safe if this one is killed
+            self._hash.update(content)
         for reader in list(self.readers):
             self._hand(reader, written)
         return written
@@ -67,8 +76,24 @@ class Log:
         """Size of the log in bytes; stored in checkpoints, so that a resumed run can `rewind` to it."""
         return 0 if self._file is None else os.fstat(self._file.fileno()).st_size
 
-    def rewind(self, size: int) -> None:
-        """Truncate the log to the size stored in a checkpoint: later steps will be done again. Never extends it."""
+    @property
+    def hash(self) -> str:
+        """SHA-256 of the log; stored in checkpoints with its size."""
+        return self._hash.hexdigest()
+
+    def rewind(self, size: int, expected: str | None = None) -> None:
+        """Truncate the log to the size stored in a checkpoint: later steps will be done again. Never extends it.
+
+        ChangedLogError if its beginning does not have the `expected` hash; then the log is left as it is.
+        """
+        if self._file is not None and expected is not None:
+            self._file.seek(0)
+            if hashlib.sha256(self._file.read(size)).hexdigest() != expected:
+                fault = "was removed or cut" if self.size < size else "was changed"
+                raise ChangedLogError(
+                    f"{self._path}: {fault} since the last checkpoint, so the run would go on with a wrong record; "
+                    "restore a backup of the log, or start a new run with --out"
+                )
         self._cut(min(size, self.size))
 
     def _cut(self, size: int) -> None:
@@ -77,7 +102,9 @@ class Log:
             return
         self._file.seek(0)
         kept = self._file.read(size)
-        self._file.truncate(kept.rfind(b"\n") + 1)  # in append mode the next write goes to the new end
+        kept = kept[: kept.rfind(b"\n") + 1]
+        self._file.truncate(len(kept))  # in append mode the next write goes to the new end
+        self._hash = hashlib.sha256(kept)
 
     def sync(self) -> None:
         """Flush the log to disk; called before its size is stored in a checkpoint."""

@@ -18,6 +18,7 @@ from evenglot.config.models import HEADINGS
 from evenglot.directions import Side
 from evenglot.files import finished_folder
 from evenglot.runs.events import DoneEvent, of_kind
+from evenglot.runs.frames import Library, frame
 from evenglot.runs.log import read_log
 from evenglot.wording import some
 
@@ -43,6 +44,23 @@ class Run:
 
     folder: Path
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "folder", Path(self.folder))  # a string, in a notebook
+
+    def __fspath__(self) -> str:
+        """The folder, so that a run can be given where its path is expected."""
+        return str(self.folder)
+
+    def frame(self, kind: str, library: Library | None = None) -> Any:
+        """The events of a kind ('validation', 'step', 'balance', ...) as a data frame, one row for each event.
+
+        Values by direction have columns such as `loss.por-en`. `library`: pandas or polars; by default the first that
+        is installed.
+        """
+        if not self.log_file.exists():
+            raise RunError(f"{self.folder}: not a run folder (no log.jsonl); create one with `evenglot train`")
+        return frame(read_log(self.log_file), kind, library)
+
     @property
     def config_file(self) -> Path:
         """The resolved configuration."""
@@ -62,6 +80,10 @@ class Run:
     def vocabulary(self) -> Path:
         """The folder of the SentencePiece models, so that a run can translate without the store."""
         return self.folder / "vocabulary"
+
+    def vocabulary_file(self, side: Side) -> Path:
+        """The SentencePiece model of one side."""
+        return self.vocabulary / f"{side}.model"
 
     @property
     def baseline_file(self) -> Path:
@@ -86,13 +108,19 @@ class Run:
         return self.baseline_file
 
     def best(self) -> Checkpoint:
-        """The checkpoint with the best validation score."""
+        """The checkpoint with the best validation score; DamagedCheckpointError if a damaged one might be it."""
+        return self.choose("best")
+
+    def choose(self, which: str) -> Checkpoint:
+        """The checkpoint with this name: best, last, average, or a number of updates."""
         from evenglot.runs import checkpoint
 
-        found = checkpoint.best(self.checkpoints)
-        if found is None:
+        if (found := checkpoint.find(self.checkpoints, which)) is not None:
+            return found
+        steps = [str(each.step) for each in checkpoint.checkpoints(self.checkpoints)]
+        if not steps:
             raise RunError(f"{self.folder}: no checkpoints; `evenglot train` writes one after each interval")
-        return found
+        raise RunError(f"{self.folder}: no checkpoint {which!r}; available: {', '.join(['best', 'last', *steps])}")
 
     def begin(self, config: Config, vocabularies: Mapping[Side, Path]) -> None:
         """Write the configuration and copy the vocabularies."""
@@ -100,13 +128,18 @@ class Run:
         config.save(self.config_file)
         with finished_folder(self.vocabulary) as unfinished:
             for side, file in vocabularies.items():
-                shutil.copy(file, unfinished / f"{side}.model")
+                shutil.copy(file, unfinished / self.vocabulary_file(side).name)
 
     def refuse_if_taken(self) -> None:
         """Refuse to start in a folder that has a run or other files that would be overwritten."""
         from evenglot.runs import checkpoint
 
         if found := checkpoint.checkpoints(self.checkpoints):
+            if not self.config_file.exists():
+                raise RunError(
+                    f"{self.config_file}: missing, but the folder contains a run (at update {found[-1].step}); restore "
+                    "a backup, copy the configuration of this run there, or choose another folder with --out"
+                )
             raise RunError(
                 f"{self.folder}: contains a run (at update {found[-1].step}); continue it with --resume, or choose "
                 "another folder with --out"

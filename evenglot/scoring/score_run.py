@@ -8,10 +8,11 @@ from typing import Any
 
 from evenglot.corpus.prepared import open_prepared
 from evenglot.corpus.store import Store
-from evenglot.directions import SIDES, Direction, parse
+from evenglot.directions import Direction, Side, parse
 from evenglot.files import finished_folder, write_json
 from evenglot.inference.engines import SearchOptions
-from evenglot.inference.translate import Device, EngineName, Translator, choose, translator_of, usable_device
+from evenglot.inference.translate import Device, EngineName, Translator, translator_of, usable_device
+from evenglot.inference.vocabularies import Vocabulary, read_vocabularies
 from evenglot.progress import Bars
 from evenglot.runs.checkpoint import load_model
 from evenglot.runs.run import Run, RunError
@@ -98,8 +99,8 @@ def score_run(
     model_counts: dict[str, dict[str, Counts]] = {}
     made: dict[str, Any] = {"hypotheses": "given"}
     if hypotheses is None:
-        _refuse_other_vocabulary(run, store)
-        chosen = choose(run, which)
+        chosen = run.choose(which)
+        _refuse_other_vocabulary(read_vocabularies(run, chosen), store)
         model = load_model(chosen)
         translator = translator_of(run, config.data.directions, chosen, model, device, engine)
         translate_split(translator, store, split, options, folder, bars)
@@ -118,10 +119,10 @@ def score_run(
     return {**scores, "made": made}, store
 
 
-def _refuse_other_vocabulary(run: Run, store: Store) -> None:
+def _refuse_other_vocabulary(vocabularies: Mapping[Side, Vocabulary], store: Store) -> None:
     """Raise RunError if store and run have different vocabularies: token ids of references come from the store."""
-    for side in SIDES:
-        if (run.vocabulary / f"{side}.model").read_bytes() != store.vocabulary_file(side).read_bytes():
+    for side, vocabulary in vocabularies.items():
+        if vocabulary.content != store.vocabulary_file(side).read_bytes():
             raise RunError(
                 f"{store.folder}: has another vocabulary than this run, as it was prepared again after training; train "
                 "a new run, or translate with `evenglot translate` and run `evenglot score` with --hypotheses"

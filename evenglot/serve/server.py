@@ -15,7 +15,7 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 
 from evenglot import __version__
-from evenglot.inference.translate import EngineName, Translator, choose, translator_of
+from evenglot.inference.translate import EngineName, Translator, translator_of
 from evenglot.runs.checkpoint import load_model
 from evenglot.runs.run import Run
 from evenglot.serve.api import PAGE, Api, as_json, sources, targets
@@ -109,7 +109,7 @@ def serve(
     """
     with listen(host, port) as listening:  # first, to report a port in use before loading the model
         home = Run(run)
-        config, chosen = home.config(), choose(home, which)
+        config, chosen = home.config(), home.choose(which)
         translator = translator_of(home, config.data.directions, chosen, load_model(chosen), device, engine)
         model = about(home, config.balance.strategy, chosen.step, translator)
         address, taken = listening.getsockname()[:2]

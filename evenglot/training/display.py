@@ -40,6 +40,7 @@ REASONS = {
     "patience": "no improvement in validation",
     "stopped": "stopped; resume with --resume",
 }
+UPDATES_BETWEEN_MIXTURES = 1000  # in lines about mixtures that change with every update, whose intervals are short
 SHORT_LIST = 6  # directions in a line about the mixture, if there are too many for all of them
 
 
@@ -57,6 +58,7 @@ class Display:
         self._live: Live | None = None
         self._last_picture = -math.inf
         self._folders: dict[int, str] = {}  # of checkpoints, by step
+        self._next_mixture = 0  # first step at which the mixture is printed
         self._closed = False
 
     def recall(self, events: Iterable[Event]) -> None:
@@ -161,7 +163,8 @@ class Display:
                 return [f"resumed after update {event.step:,}"]
             case StepEvent() if not self._is_live:
                 return [self._step_line()]
-            case BalanceEvent(changed=True) if not self._is_live:
+            case BalanceEvent(changed=True) if not self._is_live and event.step >= self._next_mixture:
+                self._next_mixture = event.step + (UPDATES_BETWEEN_MIXTURES if self._standings.lags else 0)
                 return [balance_line(event, before)]
             case ValidationEvent():
                 return [validation_line(event)]

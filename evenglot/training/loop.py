@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from functools import cache, partial
 from time import monotonic
 from typing import Any
 
@@ -10,6 +11,7 @@ import torch
 
 from evenglot.balance import Balancer, Split
 from evenglot.batches.draw import Interval, draw
+from evenglot.batches.fit import fit
 from evenglot.batches.load import Batch, Loader, load
 from evenglot.config import Config
 from evenglot.corpus.store import Store
@@ -44,7 +46,7 @@ class Training:
         self.corpora = {name: store.corpus(name, "train") for name in self.step.names}
         self.validator = Validator(self.step, store, config.batches.tokens_per_batch, self.settings)
         self.record = Record(config, run, store, processes)
-        self.at = Position.start(self.step.names)
+        self.at = Position.start(self.step.names, config.interval_updates)
         self.checkpointer = Checkpointer(run, self.settings, processes, self.record.checkpoint, self.record.say)
 
     def run(self, resume: bool = False) -> str:
@@ -104,16 +106,31 @@ class Training:
         at, batches = self.at, self.config.batches
         if at.shares is None:
             at.shares = self.groups.shares(self.balancer.mixture.sample, self.store.sizes)
-        options = dict(self.config.draw_options)
+        if at.interval_updates is not None:
+            return self._draw_updates(at.interval_updates, at.shares)
         if batches.interval_tokens is not None:
-            options["pairs"] = self._pairs_of(batches.interval_tokens, at.shares)
+            return self._draw_pairs(self._pairs_of(batches.interval_tokens, at.shares), at.shares)
+        return self._draw_pairs(batches.interval_pairs, at.shares)
+
+    def _draw_updates(self, updates: int, shares: dict[str, float]) -> Loader:
+        """Draw as many pairs as fill this many updates; by default, not more than the data have."""
+        batches = self.config.batches
+        most = sum(self.store.sizes.values()) if batches.interval_updates is None else None
+        wanted = updates * batches.micro_batches
+        guess = self._pairs_of(wanted * batches.tokens_per_batch, shares)
+        drawn = cache(partial(self._draw_pairs, shares=shares))
+        return drawn(fit(wanted, guess, lambda pairs: drawn(pairs).plan.batches, most))
+
+    def _draw_pairs(self, pairs: int | None, shares: dict[str, float]) -> Loader:
+        """Draw this many pairs; None: as many as the data have, or as the sampling rule determines."""
+        at, batches = self.at, self.config.batches
         interval = draw(
             self.store.sizes,
-            at.shares,
+            shares,
             seed=self.config.seed,
             interval=at.interval,
             drawn_before=at.drawn_before,
-            **options,
+            **{**self.config.draw_options, "pairs": pairs},
         )
         return load(
             self.corpora,
@@ -158,9 +175,10 @@ class Training:
         self.checkpointer.save(Moment.UPDATE, self.at, self._snapshot)
 
     def _end_interval(self, interval: Interval) -> None:
-        """Validate, update the mixture, save."""
+        """Validate, update the mixture, save; at the end of a short interval, only what is due at this update."""
         at = self.at
-        if self._validates_at_interval_end():
+        is_short = self._is_short(interval)
+        if self._validates_at_interval_end(is_short):
             self._validate()
         for name, pairs in interval.counts.items():
             at.drawn_before[name] += pairs
@@ -168,11 +186,23 @@ class Training:
         changed = self.balancer.update(self.groups.sum(interval.counts))
         self.record.balance(at, interval, self.balancer, losses, changed)
         at.interval, at.update, at.shares, at.in_interval = at.interval + 1, 0, None, at.in_interval.cleared()
-        self.checkpointer.save(Moment.INTERVAL, at, self._snapshot)
+        self.checkpointer.save(Moment.UPDATE if is_short else Moment.INTERVAL, at, self._snapshot)
 
-    def _validates_at_interval_end(self) -> bool:
+    def _validates_at_interval_end(self, is_short: bool) -> bool:
         every = self.settings.validate_every
-        return self.balancer.needs.validation_losses or every is None or self.at.step % every == 0
+        if every is not None and self.at.step % every == 0:
+            return True
+        return self.balancer.needs.validation_losses or (every is None and not is_short)
+
+    def _is_short(self, interval: Interval) -> bool:
+        """Whether this is an interval of a strategy that needs many short ones, and no pass over the data ends in it.
+
+        A pass ends where as many pairs have been drawn as the data have, twice as many, and so on.
+        """
+        if self.at.interval_updates is None or not self.config.balance.description.samples_every_step:
+            return False
+        size, before = sum(self.store.sizes.values()), sum(self.at.drawn_before.values())
+        return (before + len(interval)) // size == before // size
 
     def _over(self) -> str | None:
         """The reason why training is complete; None if it is not."""
@@ -193,7 +223,7 @@ class Training:
             self.checkpointer.save(Moment.END, self.at, self._snapshot)
             if self.settings.average is not None:
                 self._average(self.settings.average)
-        self.record.done(self.at, reason, self.home.best())
+        self.record.done(self.at, reason, self.checkpointer.best())
 
     # ---------------------------------------------------------------------------------------------- observations
 
@@ -266,7 +296,12 @@ class Training:
         )
 
     def _model_state(self) -> dict[str, Any]:
-        return {"shape": asdict(self.model.shape), "store": self.store.fingerprint}
+        store = self.store
+        return {
+            "shape": asdict(self.model.shape),
+            "store": store.fingerprint,
+            "vocabulary": store.vocabulary_hashes,
+        }
 
     def _restore(self) -> bool:
         """Resume from the newest intact checkpoint; False if there is none yet."""

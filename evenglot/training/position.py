@@ -20,6 +20,9 @@ class Position:
     drawn_before: dict[str, int]  # pairs per direction drawn in earlier intervals
     since_log: Observed  # losses since the last `step` event
     in_interval: Observed  # losses in the current interval
+    interval_updates: int | None = (
+        None  # `Config.interval_updates`; None in runs begun before there were such intervals
+    )
     step: int = 0  # updates done
     interval: int = 0  # intervals done
     update: int = 0  # updates done in the current interval
@@ -31,9 +34,10 @@ class Position:
     disappointments: int = 0  # validations since the best one
 
     @staticmethod
-    def start(names: list[str]) -> Position:
+    def start(names: list[str], interval_updates: int | None = None) -> Position:
         """Before the first update."""
-        return Position(dict.fromkeys(names, 0), Observed.nothing(len(names)), Observed.nothing(len(names)))
+        nothing = Observed.nothing(len(names))
+        return Position(dict.fromkeys(names, 0), nothing, nothing, interval_updates)
 
     @staticmethod
     def of(state: Mapping[str, Any]) -> Position:

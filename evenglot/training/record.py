@@ -51,6 +51,7 @@ class Record:
         self.config, self.home, self.store, self.processes = config, run, store, processes
         self.names = sorted(store.directions)
         self.groups = config.data.groups
+        self.samples_every_step = config.balance.description.samples_every_step
         self.log = Log(run.log_file if processes.is_first else None)
         self.display = Display() if processes.is_first else None
         self.warned: list[str] = []
@@ -74,6 +75,7 @@ class Record:
         self.log.sync()
         return {
             "log": self.log.size,
+            "log_hash": self.log.hash,
             "seconds": self.seconds,
             "seconds_since_log": monotonic() - self._last_step_event,
             "warned": self.warned,
@@ -83,7 +85,7 @@ class Record:
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Restore the state of a checkpoint and remove later events from the log; those updates will be done again."""
-        self.log.rewind(state["log"])
+        self.log.rewind(state["log"], state.get("log_hash"))  # None: of an older version
         self._seconds_before, self._started = state["seconds"], monotonic()
         self._last_step_event = monotonic() - state["seconds_since_log"]
         self.warned, self._lowest, self._train_loss = state["warned"], state["lowest"], state["train_loss"]
@@ -168,6 +170,7 @@ class Record:
                 updates=len(loader),
                 tokens=int(loader.plan.target_tokens.sum()),
                 padding=loader.plan.padding(),
+                lag=len(loader) - 1 if self.samples_every_step else None,
             )
         )
         for name, pairs in loader.interval.counts.items():

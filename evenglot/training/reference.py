@@ -20,16 +20,23 @@ from evenglot.training.validation import losses_of
 
 
 def baseline(
-    run: Run, out: Path, signal: Signal, processes: Processes, bars: Bars, store: Store | None = None
+    run: Run,
+    out: Path,
+    signal: Signal,
+    processes: Processes,
+    bars: Bars,
+    store: Store | None = None,
+    which: str = "best",
 ) -> dict[str, float]:
-    """Compute the losses of a run's best model per direction and per group, without dropout, and write them to `out`.
+    """Compute the losses of a run's model per direction and per group, without dropout, and write them to `out`.
 
-    `signal` gives the split and the unit (token or character); `store` may be passed if it is open already.
+    `signal` gives the split and the unit (token or character); `store` may be passed if it is open already. `which`:
+    best, last, average, or a number of updates.
     """
     config = run.config()
     if store is None:
         store = open_prepared(config, verify=processes.is_first)
-    chosen = run.best()
+    chosen = run.choose(which)
     content = chosen.read()
     if content.state.get("store") != store.fingerprint:
         raise RunError(f"{store.folder}: the content of the store has changed since this run was trained; train again")

@@ -137,6 +137,12 @@ class Checkpointer:
         self.policy.resume(at.step, at.validated, position.get("regular", []), damaged)
         return at
 
+    def best(self) -> Checkpoint:
+        """The best intact checkpoint of a run that has written one; a damaged one must not end its training."""
+        found = checkpoint.best(self.run.checkpoints)
+        assert found is not None
+        return found
+
     def last_regular(self, count: int) -> list[Checkpoint]:
         """Up to `count` of the last regular checkpoints, oldest first."""
         found = checkpoint.checkpoints(self.run.checkpoints)

@@ -12,6 +12,7 @@ from evenglot.corpus.prepared import open_prepared, other_paths, refuse_other_te
 from evenglot.corpus.store import Store
 from evenglot.files import lock
 from evenglot.progress import Bars
+from evenglot.runs.checkpoint import tidy
 from evenglot.runs.run import Run, RunError
 from evenglot.training.loop import Training
 from evenglot.training.parallel import Processes, processes
@@ -31,6 +32,8 @@ def train(config: Config, folder: Path, *, resume: bool = False) -> str:
         refuse_other_text(config, store)
     with processes(config.train) as mine, _only_one(run, mine):
         if mine.is_first:
+            for each in (run, run.reference):
+                tidy(each.checkpoints)
             store.verify()
             if config.train.precision not in ("auto", mine.precision):
                 Bars().note(

@@ -10,6 +10,7 @@ import numpy as np
 from evenglot.balance import FAINT_TAU, Balancer
 from evenglot.batches.load import Loader
 from evenglot.config import Config
+from evenglot.config.intervals import lag_warning
 from evenglot.corpus.store import Store
 
 FEW_BATCHES = 8  # per update: so few do not represent the lengths in the corpus
@@ -24,6 +25,7 @@ def warnings_about(
     """All warnings for a run of `updates` updates; `loader` has its first interval."""
     train, batches = config.train, config.batches.micro_batches
     yield from _rounds(config, balancer, loader, updates / len(loader))
+    yield from _lag(config, loader)
     yield from _losses(balancer, batches)
     yield from _radius(balancer)
     if train.warmup >= train.updates:
@@ -45,12 +47,20 @@ def _rounds(config: Config, balancer: Balancer, loader: Loader, intervals: float
     """Too few intervals for the mixture to adapt."""
     follows_losses = balancer.needs.losses is not None and balancer.cadence == "interval"
     if follows_losses and intervals < FEW_INTERVALS:
-        pairs = max(1, round(sum(loader.interval.counts.values()) * intervals / (2 * FEW_INTERVALS)))
-        better = f"set batches.interval_pairs: {pairs} to update it {2 * FEW_INTERVALS} times"
+        key = next(iter(config.batches.interval_keys), "interval_pairs")
+        length = getattr(config.batches, key) or sum(loader.interval.counts.values())
+        shorter = max(1, round(length * intervals / (2 * FEW_INTERVALS)))
+        better = f"set batches.{key}: {shorter} to update it {2 * FEW_INTERVALS} times"
         if config.draw_options["rule"] == "released":  # it determines the length of the interval
             better = "train longer"
         times = f"the mixture is updated only {math.ceil(intervals)} times in this run"
         yield "intervals", f"{times}, too few for it to adapt; {better}"
+
+
+def _lag(config: Config, loader: Loader) -> Found:
+    """A mixture that changes at every update and is sampled long after."""
+    if config.balance.description.samples_every_step and (message := lag_warning(len(loader) - 1)) is not None:
+        yield "lag", message
 
 
 def _losses(balancer: Balancer, batches: int) -> Found:

@@ -54,6 +54,14 @@ def test_needs_and_cadence_follow_from_name_and_options(name):
     assert (description.needs, description.cadence) == (NEEDS[name], CADENCE.get(name, "never"))
 
 
+@pytest.mark.parametrize("name", STRATEGIES)
+def test_q_is_sampled_late_if_it_changes_at_every_step_and_is_no_weight(name):
+    options = CONFIGURATIONS[name][1]
+    assert describe(name, **options).samples_every_step == (name == "multidds")
+    if NEEDS[name].loss_weights:
+        assert describe(name, **{**options, "apply": "resample"}).samples_every_step
+
+
 @pytest.mark.parametrize("configuration", CONFIGURATIONS)
 def test_a_balancer_is_what_its_description_says(configuration):
     name, options = CONFIGURATIONS[configuration]

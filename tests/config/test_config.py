@@ -1,7 +1,9 @@
+import cProfile
 import errno
 import os
 import pickle
 import re
+from pstats import Stats
 
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
@@ -146,6 +148,24 @@ def test_every_error_is_one_line(conf):
 # ----------------------------------------------------------------------------------------------- sections that disagree
 
 
+@pytest.mark.parametrize("digits", ["9" * 6000, "0x" + "f" * 6000, "0o" + "7" * 6000])
+@pytest.mark.parametrize("text", ["seed: {}", "balance: {{strategy: chi-ibr, rho: {}}}", "{}: 1"])
+def test_a_number_with_thousands_of_digits_has_a_line(conf, text, digits):
+    (error,) = conf.errors(DATA + text.format(digits) + "\n")
+    assert error.startswith(f"conf.yaml:{DATA.count(chr(10)) + 1}: ")
+    assert len(error) < 200
+
+
+def test_the_effort_of_errors_grows_with_their_number_and_no_faster(conf):
+    def calls(keys):
+        profile = cProfile.Profile()
+        with profile:
+            assert len(conf.errors(DATA + "".join(f"key_{number}: 1\n" for number in range(keys)))) == keys
+        return Stats(profile).total_calls
+
+    assert calls(1000) < 2.3 * calls(500)
+
+
 def test_many_to_many_needs_a_joint_vocabulary(conf):
     text = "data: {directions: [no-en, en-no], train: 'x.{pair}.{lang}'}\n"
     for section, place in (("", "conf.yaml"), ("vocabulary:\n  kind: separate", "conf.yaml:3")):
@@ -167,8 +187,9 @@ def test_drawing_follows_the_preset_unless_told_otherwise(conf):
     released = conf.load(DATA, "balance.preset=released-wmt")
     assert released.draw_options == {"rule": "released", "pairs": None, "max_scale_up": 1.0}
     assert conf.load(DATA, "balance.preset=released-wmt", "batches.oversample=cycle").draw_options["rule"] == "cycle"
-    (error,) = conf.errors(DATA, "balance.preset=released-wmt", "batches.interval_pairs=1000")
-    assert error.startswith("--set batches.interval_pairs: ")
+    for key in ("interval_pairs", "interval_tokens", "interval_updates"):
+        (error,) = conf.errors(DATA, "balance.preset=released-wmt", f"batches.{key}=1000")
+        assert error.startswith(f"--set batches.{key}: ")
 
 
 def test_validation_losses_need_validation_text(conf):
@@ -242,6 +263,7 @@ def test_bad_options_are_found_before_anything_is_spent(conf, options, error):
     ("other", "error"),
     [
         ("batches: {interval_tokens: 5000}\ntrain: {intervals: 7}", "batches.interval_pairs"),
+        ("batches: {interval_updates: 5000}\ntrain: {intervals: 7}", "batches.interval_pairs"),
         ("batches: {oversample: released}\ntrain: {intervals: 7}", "released"),
         ("train: {updates: 500}", "train.intervals"),
         ("train: {schedule: linear}", "max_ratio"),
@@ -434,7 +456,9 @@ def test_any_override_is_a_config_or_an_error(tmp_path, overrides):
         ("train: {updates: 10, warmup: 5, cooldown: 6}", "train.cooldown: .*warmup.*10 "),
         ("train: {precision: float16, device: cpu}", "train.precision: .*CPU.*float32"),
         ("train: {keep_last: 1}", "train.keep_last: .*1$"),
-        ("batches: {interval_tokens: 5, interval_pairs: 5}", "batches.interval_tokens: "),
+        ("batches: {interval_tokens: 5, interval_pairs: 5}", "batches.interval_tokens: .*interval_pairs"),
+        ("batches: {interval_updates: 5, interval_pairs: 5}", "batches.interval_updates: .*interval_pairs"),
+        ("batches: {interval_updates: 5, interval_tokens: 5}", "batches.interval_updates: .*interval_tokens"),
     ],
 )
 def test_what_cannot_be_trained_is_refused(conf, section, error):

@@ -55,6 +55,20 @@ def test_damage_is_noticed_and_mended(tmp_path, damage):
     verify(folder)
 
 
+def test_a_flipped_bit_of_the_metadata_is_noticed(tmp_path):
+    folder = make(tmp_path, "corpus", "k1", build("text"))
+    content = (folder / "meta.json").read_bytes()
+    noticed = 0
+    for bit in range(8 * len(content)):
+        flipped = bytearray(content)
+        flipped[bit // 8] ^= 1 << bit % 8
+        (folder / "meta.json").write_bytes(flipped)
+        if is_intact(folder):
+            assert json.loads(flipped) == json.loads(content)  # white space only
+        noticed += not is_intact(folder)
+    assert noticed > 7 * len(content)
+
+
 def test_leftovers_of_other_settings_and_of_killed_processes_are_removed(tmp_path):
     place = tmp_path / "train"
     old, new = (make(place, "corpus", key_of(name), build(name)) for name in ("old", "new"))

@@ -14,6 +14,7 @@ from evenglot.corpus import prepare as preparing
 from evenglot.corpus import read, workers
 from evenglot.corpus.artefacts import DamagedError
 from evenglot.corpus.prepare import prepare
+from evenglot.corpus.prepared import open_prepared
 from evenglot.corpus.read import CorpusError
 from evenglot.corpus.store import open_store
 from evenglot.progress import Bars
@@ -239,6 +240,19 @@ def test_damage_is_said_and_mended(configure, corpus, victim, damage):
     open_store(store.folder)
 
 
+def test_a_config_that_is_none_is_noticed_and_mended(configure):
+    """Also in sections that the store does not depend on."""
+    store = prepare(configure(), Bars())
+    file = store.folder / "config.yaml"
+    whole = file.read_text()
+    file.write_text(whole.replace("\ntrain:", "\ntrian:"))
+    with pytest.raises(DamagedError, match=str(file)):
+        open_prepared(configure())
+    prepare(configure(), Bars())
+    assert file.read_text() == whole
+    open_prepared(configure())
+
+
 def test_checksums_that_were_tampered_with_are_noticed(configure):
     store = prepare(configure(), Bars())
     folder = next(store.folder.glob("train.*"))
@@ -407,5 +421,6 @@ def test_a_disk_that_fills_up_is_an_error_and_leaves_no_short_file(configure, co
     command = [sys.executable, "-c", program, "prepare", str(corpus / "conf.yaml")]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 2, done.stderr
+    assert str(corpus / "store") in done.stderr
     with pytest.raises(DamagedError):
         open_store(corpus / "store")

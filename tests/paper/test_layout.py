@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from evenglot.corpus.read import CorpusError
-from evenglot.paper.layout import create, sha256
+from evenglot.files import sha256
+from evenglot.paper.layout import create
 from tests.paper.layouts import bytes_of, lines_of
 
 ABOUT = {"recipe": "test"}

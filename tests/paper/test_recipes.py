@@ -8,7 +8,8 @@ import pytest
 
 from evenglot.config import load_config
 from evenglot.corpus.read import read_pairs
-from evenglot.paper.layout import SPLITS, sha256
+from evenglot.files import sha256
+from evenglot.paper.layout import SPLITS
 from evenglot.paper.recipes import RECIPES, demo_corpus, recipe_config
 from evenglot.paper.ted import DIVERSE, RELATED
 from evenglot.paper.wmt import WMT4

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from evenglot.corpus.read import CorpusError
-from evenglot.paper.layout import sha256
+from evenglot.files import sha256
 from evenglot.paper.wmt import Cleaning, normalise, sample, wmt
 from evenglot.text_file import TextFile
 from tests.paper.layouts import bytes_of, lines_of

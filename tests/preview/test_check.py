@@ -1,5 +1,6 @@
 import gzip
 import json
+import re
 import subprocess
 import sys
 
@@ -61,6 +62,24 @@ def test_passes_follow_the_strategy(configure):
     in_tokens = of_galician("balance={strategy: chi-ibr, p_unit: tokens, baseline: later.json}")
     assert in_tokens[0] == pytest.approx(1, rel=0.1)
     assert of_galician("data.grouping=target") == pytest.approx([1, 1])  # one group: there is nothing to choose
+
+
+def test_a_mixture_that_would_be_sampled_long_after_is_warned_of(configure):
+    def late(batches, balance="{strategy: group-dro, apply: resample}"):
+        """The numbers of updates that are warned of."""
+        warnings = check(configure(f"balance={balance}", f"batches={{{batches}}}"), Bars()).warnings
+        return [int(found[1].replace(",", "")) for text in warnings if (found := re.search(r"([\d,]+) updates", text))]
+
+    assert late("interval_updates: 5001") == [5000]
+    assert late("interval_updates: 5001", "{strategy: group-dro}") == []
+    assert late("interval_updates: 1000") == []
+    rows = check(configure(), Bars()).rows
+    pairs, target = (sum(getattr(row, key) for row in rows) for key in ("kept", "target_tokens"))
+    longer = sum(max(row.source_tokens, row.target_tokens) for row in rows)
+    small = "tokens_per_batch: 250, tokens_per_update: 250"
+    assert late(f"{small}, interval_pairs: {100 * pairs}") == [round(100 * longer / 250) - 1]
+    assert late(f"{small}, interval_tokens: {100 * target}") == [round(100 * longer / 250) - 1]
+    assert late(f"{small}, interval_pairs: {pairs}") == []
 
 
 def test_the_most_a_strategy_can_ask_for_is_its_own_bound():

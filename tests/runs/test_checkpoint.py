@@ -23,6 +23,7 @@ from evenglot.runs.checkpoint import (
     average,
     best,
     checkpoints,
+    find,
     fingerprint,
     latest,
     open_checkpoint,
@@ -495,6 +496,34 @@ def test_an_average_can_be_the_best(tmp_path, score, expected):
 def test_an_average_alone_is_the_best(tmp_path):
     save_at(tmp_path, 1, name="average")
     assert best(tmp_path).folder.name == "average"
+
+
+@pytest.mark.parametrize("damaged", ["step-00000000", "step-00000001", "average"])
+@pytest.mark.parametrize("damage", [b"{", None])
+def test_no_other_takes_the_place_of_a_damaged_best(tmp_path, damaged, damage):
+    save_scores(tmp_path, [1.0, 2.0])
+    save_at(tmp_path, 1, score=0.5, name="average")
+    file = tmp_path / damaged / "state.json"
+    file.unlink() if damage is None else file.write_bytes(damage)
+    with pytest.raises(DamagedCheckpointError, match=damaged):
+        find(tmp_path, "best")
+    names = {"0": "step-00000000", "1": "step-00000001", "last": "step-00000001", "average": "average"}
+    for which, name in names.items():
+        if name == damaged:
+            with pytest.raises(DamagedCheckpointError, match=damaged):
+                find(tmp_path, which)
+        else:
+            assert find(tmp_path, which).folder.name == name
+    shutil.rmtree(tmp_path / damaged)
+    assert find(tmp_path, "best") == best(tmp_path)
+
+
+def test_folders_of_others_are_no_checkpoints(tmp_path):
+    save_scores(tmp_path, [1.0])
+    (tmp_path / "notes").mkdir()
+    assert find(tmp_path, "best").step == 0
+    assert find(tmp_path, "notes") is None
+    assert find(tmp_path / "absent", "best") is None
 
 
 @given(st.lists(SCORES, max_size=8), st.integers(0, 9), st.integers(0, 9))

@@ -15,6 +15,7 @@ from evenglot.runs.events import (
     ConfigEvent,
     DirectionFacts,
     DoneEvent,
+    IntervalEvent,
     ProbeEvent,
     ReferenceCost,
     StepEvent,
@@ -71,6 +72,7 @@ def test_nested_records_are_objects_and_come_back() -> None:
 @pytest.mark.parametrize(
     ("event", "key"),
     [
+        (IntervalEvent(step=1), "lag"),
         (StepEvent(step=1), "target"),
         (ProbeEvent(step=1), "target"),
         (ValidationEvent(step=1), "chrf"),
@@ -81,6 +83,15 @@ def test_nested_records_are_objects_and_come_back() -> None:
 def test_keys_that_only_some_events_have_are_left_out_of_the_others(event: Any, key: str) -> None:
     assert key not in to_json(event)
     assert to_json(AverageEvent(step=1))["score"] is None  # but a score that is not known is null
+
+
+def test_a_lag_is_a_number_of_updates_and_older_logs_have_none() -> None:
+    line = {"event": "interval", "step": 3, "time": "", "interval": 1, "updates": 50}
+    old, new = parse(line), parse({**line, "lag": 49})
+    assert (old.lag, new.lag) == (None, 49)
+    assert to_json(new)["lag"] == 49
+    with pytest.raises(ValueError, match="`lag`"):
+        parse({**line, "lag": "long"})
 
 
 def test_unknown_keys_and_unknown_events_are_kept() -> None:

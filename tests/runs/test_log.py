@@ -1,12 +1,17 @@
 import math
+from collections.abc import Callable
+from hashlib import sha256
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from evenglot.runs.events import Event, StepEvent, of_kind
-from evenglot.runs.log import Log, read_log
+from evenglot.runs.log import ChangedLogError, Log, read_log
 from evenglot.runs.standings import Standings
 from tests.logs import event
 
@@ -97,6 +102,47 @@ def test_rewind_keeps_a_file_that_is_shorter_than_it_should_be(tmp_path: Path) -
     log.rewind(10_000)
     log.write(event("step", 2))
     assert [each.step for each in read_log(tmp_path / "log.jsonl")] == [1, 2]
+    log.close()
+
+
+@settings(max_examples=100)
+@given(st.lists(st.booleans(), max_size=12), st.binary(max_size=30))
+def test_the_hash_is_that_of_the_file_however_it_came_about(reopened: list[bool], tail: bytes) -> None:
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "log.jsonl"
+        log = Log(path)
+        for step, again in enumerate(reopened):
+            log.write(event("step", step))
+            if again:
+                log.close()
+                with path.open("ab") as file:
+                    file.write(tail)  # by a process that was killed
+                log = Log(path)
+                log.rewind(log.size // 2)
+            assert log.hash == sha256(path.read_bytes()).hexdigest()
+        log.close()
+
+
+@pytest.mark.parametrize(
+    "damage", [lambda text: b"", lambda text: text[:-30], lambda text: text.replace(b"1", b"2", 1)]
+)
+def test_a_log_that_is_not_that_of_the_checkpoint_is_refused_and_left_alone(
+    tmp_path: Path, damage: Callable[[bytes], bytes]
+) -> None:
+    path = tmp_path / "log.jsonl"
+    log = Log(path)
+    for step in range(3):
+        log.write(event("step", step))
+    size, expected = log.size, log.hash
+    log.write(event("step", 3))
+    log.close()
+    content = damage(path.read_bytes()[:size])
+    path.write_bytes(content)
+    log = Log(path)
+    left = path.read_bytes()
+    with pytest.raises(ChangedLogError, match=str(path)):
+        log.rewind(size, expected)
+    assert path.read_bytes() == left
     log.close()
 
 

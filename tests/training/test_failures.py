@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import json
 import os
 import resource
 import shutil
@@ -144,6 +145,75 @@ def test_a_run_does_not_go_on_where_every_checkpoint_is_damaged(refused, begun):
     assert f"{begun / 'checkpoints'}: " in refused("--resume", settings=SHORT)
 
 
+@pytest.fixture
+def killed_while_replacing(begun):
+    """A run that was killed while its only checkpoint was replaced, on a system that cannot exchange folders."""
+    only = newest(begun)
+    shutil.copytree(only, only.with_name(f"{only.name}.unfinished"))
+    only.rename(only.with_name(f"{only.name}.replaced.unfinished"))
+    return begun
+
+
+def test_a_run_that_was_killed_while_replacing_its_checkpoint_is_still_there(refused, killed_while_replacing):
+    assert "--resume" in refused(settings=SHORT)
+    assert newest(killed_while_replacing).name == "step-00000003"
+
+
+def test_it_goes_on_where_it_was_and_nothing_unfinished_stays(conf, killed_while_replacing):
+    train(configured(conf, SHORT), killed_while_replacing, resume=True)  # all updates are done: nothing is saved
+    assert events(killed_while_replacing, "resume")[-1]["step"] == 3
+    assert [folder.name for folder in (killed_while_replacing / "checkpoints").iterdir()] == ["step-00000003"]
+
+
+def test_a_run_ends_well_where_an_old_checkpoint_is_damaged(conf, begun):
+    shutil.copytree(newest(begun), begun / "checkpoints" / "step-00000001")  # the step in its state is another
+    train(configured(conf, overrides(train={"updates": 5})), begun, resume=True)
+    assert events(begun, "done")[-1]["step"] == 5
+
+
+@pytest.mark.parametrize(
+    "command", [("translate", "--to", "en"), ("score",), ("export", "--to", "ctranslate2", "--out", "out"), ("serve",)]
+)
+def test_a_damaged_best_model_is_not_silently_another(conf, begun, tmp_path, command):
+    best = newest(begun)
+    content = checkpoint.open_checkpoint(best).read()
+    checkpoint.save(begun / "checkpoints", 1, model=content.model, optimizer=None, state=content.state, score=99.0)
+    (best / "state.json").write_text("{")
+    line = failure(command[0], begun, *command[1:], output=tmp_path / "output")
+    assert f"{best / 'state.json'}: " in line
+    assert "--which" in line
+
+
+@pytest.mark.parametrize("options", [(), ("--resume",)])
+def test_a_run_without_its_config_is_not_told_to_resume(refused, conf, begun, options):
+    (begun / "config.yaml").unlink()
+    line = refused(*options, settings=SHORT)
+    assert f"{begun / 'config.yaml'}: " in line
+    assert "--resume" not in line
+    shutil.copy(conf, begun / "config.yaml")  # as the line says
+    train(configured(conf, SHORT), begun, resume=True)
+    assert events(begun, "resume")[-1]["step"] == 3
+
+
+def test_resuming_mends_the_vocabularies(conf, begun):
+    before = contents(begun / "vocabulary")
+    (begun / "vocabulary" / "source.model").write_bytes(b"")
+    train(configured(conf, SHORT), begun, resume=True)
+    assert contents(begun / "vocabulary") == before
+
+
+def _with_small_files():
+    resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
+
+
+@pytest.mark.parametrize("to", ["huggingface", "ctranslate2"])
+def test_an_export_that_does_not_fit_is_named(begun, tmp_path, to):
+    words = ("export", begun, "--to", to, "--out", tmp_path / "export")
+    line = failure(*words, output=tmp_path / "output", before=_with_small_files)
+    assert f"{tmp_path / 'export'}" in line
+    assert not (tmp_path / "export").exists()
+
+
 @pytest.mark.parametrize("options", [(), ("--resume",)])
 def test_the_record_of_a_run_whose_checkpoints_were_removed_is_not_lost(refused, begun, options):
     shutil.rmtree(begun / "checkpoints")
@@ -157,6 +227,39 @@ def test_the_record_of_a_run_whose_checkpoints_were_removed_is_not_lost(refused,
 def test_a_damaged_log_after_the_last_checkpoint_does_not_stop_a_resume(conf, begun):
     with (begun / "log.jsonl").open("a") as log:
         log.write("\0\0\0\0\n" + '{"event": "step", "step": 4}\n')  # as after a power cut
+    train(configured(conf, overrides(train={"updates": 4})), begun, resume=True)
+    assert events(begun, "done")[-1]["step"] == 4
+
+
+OTHER_LOGS = {
+    "deleted": lambda lines: None,
+    "emptied": lambda lines: [],
+    "cut": lambda lines: lines[:-4],
+    "another run's": lambda lines: [line.replace('"time": "2', '"time": "1') for line in lines],
+}
+
+
+@pytest.mark.parametrize("damage", OTHER_LOGS)
+def test_a_run_does_not_go_on_with_a_damaged_log(refused, begun, damage):
+    log = begun / "log.jsonl"
+    lines = log.read_text().splitlines(keepends=True)
+    other = OTHER_LOGS[damage](lines)
+    assert other != lines
+    log.unlink() if other is None else log.write_text("".join(other))
+    longer = overrides(train={"updates": 4})
+    for _ in range(2):  # and is not talked into it
+        assert f"{log}: " in refused("--resume", settings=longer)
+    log.write_text("".join(lines))
+    train(configured(begun / "config.yaml", longer), begun, resume=True)
+    assert events(begun, "done")[-1]["step"] == 4
+
+
+def test_a_checkpoint_without_the_hash_of_its_log_is_resumed(conf, begun):
+    state = newest(begun) / "state.json"
+    about = json.loads(state.read_text())
+    del about["checksum"], about["state"]["record"]["log_hash"]
+    state.write_text(json.dumps({**about, "checksum": checkpoint._digest_of(about)}))
+    (begun / "log.jsonl").write_text("")
     train(configured(conf, overrides(train={"updates": 4})), begun, resume=True)
     assert events(begun, "done")[-1]["step"] == 4
 

@@ -32,9 +32,11 @@ STRATEGIES = {
     "chi-ibr-released-ted": {"strategy": "chi-ibr", "preset": "released-ted"},
     "group-dro": {"strategy": "group-dro"},
     "cvar-hybrid": {"strategy": "cvar-pd"},
+    "group-dro-short": {"strategy": "group-dro", "apply": "resample", "step": 0.1},
     "multidds": {"strategy": "multidds", "every": 5},
     "fastdro": {"strategy": "fastdro"},
 }
+SHORT = {"group-dro-short": {"batches.interval_updates": 3}}  # settings of single traces
 STILL = ("erm", "fastdro", "chi-ibr-recommended")  # after 30 updates, languages differ by no more than noise
 SETTINGS = {
     "clean.max_words": 3,  # a small corpus: an interval has about eight updates
@@ -96,7 +98,7 @@ def trace(name: str, folder: Path) -> dict:
     from evenglot.runs import checkpoint
     from evenglot.training.train import train
 
-    settings = {**SETTINGS, "balance": STRATEGIES[name], "store.folder": str(folder / "store")}
+    settings = {**SETTINGS, **SHORT.get(name, {}), "balance": STRATEGIES[name], "store.folder": str(folder / "store")}
     overrides = [f"{key}={json.dumps(value)}" for key, value in settings.items()]
     prepare(load_config(recipe_config("tiny-webui"), overrides), Bars())
     config = load_config(recipe_config("tiny-webui"), overrides, check_files=False)

@@ -84,6 +84,22 @@ def test_two_processes_learn_what_one_learns(conf, tmp_path, balance, updates):
     assert_alike(tmp_path / "one", tmp_path / "two")
 
 
+@pytest.mark.parametrize(
+    "balance",
+    [
+        pytest.param({"strategy": "group-dro", "step": 0.5, "apply": "resample"}, id="group-dro"),
+        pytest.param({"strategy": "multidds", "every": 3, "learning_rate": 0.1}, id="multidds", marks=pytest.mark.slow),
+    ],
+)
+def test_they_learn_it_in_short_intervals_too(conf, tmp_path, balance):
+    chosen = settings(balance, 14, {"tokens_per_batch": 256, "tokens_per_update": 1024, "interval_updates": 4})
+    train(configured(conf, chosen), tmp_path / "one")
+    run_on(2, conf, tmp_path / "two", chosen)
+    for run in ("one", "two"):
+        assert [event["updates"] for event in events(tmp_path / run, "interval")] == [4, 4, 4, 4]
+    assert_alike(tmp_path / "one", tmp_path / "two")
+
+
 @pytest.mark.slow
 def test_three_processes_learn_what_one_learns(conf, tmp_path):
     chosen = settings(CHI_IBR, 50)

@@ -12,7 +12,7 @@ from evenglot.balance import Signal
 from evenglot.cli import app
 from evenglot.config import load_config
 from evenglot.progress import Bars
-from evenglot.runs.checkpoint import Checkpoint, checkpoints, fingerprint, load_model, save
+from evenglot.runs.checkpoint import Checkpoint, DamagedCheckpointError, checkpoints, fingerprint, load_model, save
 from evenglot.runs.run import Run, RunError
 from evenglot.training.parallel import Processes
 from evenglot.training.reference import baseline, reference_cost
@@ -244,3 +244,21 @@ def test_the_command_refuses_a_folder_that_is_no_run_in_one_line(tmp_path):
     assert done.stderr.count("\n") == 1
     assert f"{tmp_path}: " in done.stderr
     assert list(tmp_path.iterdir()) == []
+
+
+# ------------------------------------------------------------------------------------------- which checkpoint
+
+
+def test_another_checkpoint_can_be_named(reference, tmp_path):
+    baseline(Run(reference[1]), tmp_path / "losses.json", Signal(), Processes(), Bars(), which="11")
+    assert json.loads((tmp_path / "losses.json").read_text())["about"]["checkpoint"] == "step-00000011"
+
+
+def test_a_damaged_best_one_is_not_replaced_by_another(reference, tmp_path):
+    shutil.copytree(reference[1], tmp_path / "run")
+    run = Run(tmp_path / "run")
+    (run.best().folder / "state.json").write_text("{")
+    with pytest.raises(DamagedCheckpointError, match="step-00000010"):
+        baseline(run, tmp_path / "losses.json", Signal(), Processes(), Bars())
+    baseline(run, tmp_path / "losses.json", Signal(), Processes(), Bars(), which="last")
+    assert json.loads((tmp_path / "losses.json").read_text())["about"]["step"] == 11

@@ -394,6 +394,33 @@ def test_an_interval_may_be_so_many_tokens_long(run):
         assert vector(event["pairs"]).sum() < 400
 
 
+@pytest.mark.parametrize("updates", [1, 4])
+def test_an_interval_may_be_so_many_updates_long(run, updates):
+    """Whatever the mixture."""
+    points = {0: "uniform", 1: shares(1, 0, 0), 2: "data"}
+    folder = run("schedule", {"points": points}, batches={"interval_updates": updates}, train={"updates": 13})
+    begun = events(folder, "interval")
+    assert [event["updates"] for event in begun] == [updates] * (12 // updates + 1)
+    assert vector(begun[1]["mixture"]) == pytest.approx([1, 0, 0])
+    ended = events(folder, "balance")
+    drawn = np.sum([vector(event["pairs"]) for event in begun[: len(ended)]], axis=0)
+    assert vector(ended[-1]["passes"]) == pytest.approx(drawn / N)
+
+
+@pytest.mark.parametrize(
+    ("strategy", "options", "is_late"),
+    [
+        ("group-dro", {"step": 0.5, "apply": "resample"}, True),
+        ("multidds", EVERY_STRATEGY["multidds"], True),
+        ("group-dro", EVERY_STRATEGY["group-dro"], False),
+        ("chi-ibr", {}, False),
+    ],
+)
+def test_the_lag_of_what_is_sampled_is_logged_where_q_changes_at_every_step(run, strategy, options, is_late):
+    for event in events(run(strategy, options), "interval"):
+        assert event.get("lag") == (event["updates"] - 1 if is_late else None)
+
+
 def test_a_run_may_be_so_many_intervals_long(run):
     folder = run("uniform", train={"intervals": 3, "updates": 1000})
     shown = events(folder, "interval")

@@ -161,16 +161,39 @@ def test_a_ball_in_which_nothing_can_move_is_warned_of(configure, tmp_path, monk
     assert not warned("around", center="uniform")
 
 
-def test_a_game_of_few_rounds_is_warned_of_and_the_advice_is_good(configure, tmp_path):
-    train(configure({"strategy": "chi-ibr"}, train={"updates": 60}), tmp_path / "run")
+@pytest.mark.parametrize(
+    ("key", "length"),
+    [
+        ("interval_pairs", None),
+        pytest.param("interval_tokens", 6000, marks=pytest.mark.slow),
+        pytest.param("interval_updates", 15, marks=pytest.mark.slow),
+    ],
+)
+def test_a_game_of_few_rounds_is_warned_of_and_the_advice_is_good(configure, tmp_path, key, length):
+    chi_ibr = {"strategy": "chi-ibr"}
+    train(configure(chi_ibr, train={"updates": 60}, batches={key: length}), tmp_path / "run")
     (warning,) = [event["message"] for event in events(tmp_path / "run", "warning") if event["kind"] == "intervals"]
     assert f" {len(events(tmp_path / 'run', 'interval'))} times" in warning
-    advised = int(re.search(r"batches.interval_pairs: (\d+) ", warning)[1])
-    train(
-        configure({"strategy": "chi-ibr"}, train={"updates": 60}, batches={"interval_pairs": advised}),
-        tmp_path / "often",
-    )
+    advised = int(re.search(rf"batches.{key}: (\d+) ", warning)[1])
+    train(configure(chi_ibr, train={"updates": 60}, batches={key: advised}), tmp_path / "often")
     assert 15 <= len(events(tmp_path / "often", "interval")) <= 25
     train(configure({"strategy": "proportional"}, train={"updates": 60}), tmp_path / "fixed")
     for folder in ("often", "fixed"):
         assert "intervals" not in {event["kind"] for event in events(tmp_path / folder, "warning")}
+
+
+@pytest.mark.parametrize(
+    ("balance", "updates", "is_late"),
+    [
+        ({"strategy": "group-dro", "apply": "resample"}, 1001, True),
+        ({"strategy": "multidds"}, 1001, True),
+        ({"strategy": "group-dro", "apply": "resample"}, 1000, False),
+        ({"strategy": "group-dro"}, 1001, False),  # it weights losses, at once
+        ({"strategy": "chi-ibr"}, 1001, False),
+    ],
+)
+def test_a_mixture_that_is_sampled_long_after_is_warned_of(configure, tmp_path, balance, updates, is_late):
+    config = configure(balance, batches={"interval_updates": updates}, train={"updates": 1})
+    train(config, tmp_path)
+    said = [event["message"] for event in events(tmp_path, "warning") if event["kind"] == "lag"]
+    assert ["1,000 updates" in message for message in said] == [True] * is_late

@@ -14,10 +14,11 @@ from evenglot.export.ctranslate2.agreement import Report, compare, refuse_disagr
 from evenglot.export.ctranslate2.handout import readme, script
 from evenglot.export.sample import tagged_sentences
 from evenglot.files import finished_folder
-from evenglot.inference.ctranslate2.about import ABOUT, read_about, vocabulary
+from evenglot.inference.ctranslate2.about import ABOUT, read_about
 from evenglot.inference.ctranslate2.convert import Quantization, write_model
 from evenglot.inference.ctranslate2.engine import CTranslate2Engine
 from evenglot.inference.ctranslate2.package import package
+from evenglot.inference.vocabularies import read_vocabularies
 from evenglot.runs.checkpoint import load_model
 from evenglot.runs.run import Run
 from evenglot.symbols import EOS
@@ -33,21 +34,22 @@ def export(
     folder: Path,
     quantization: Quantization = "float32",
     sentences: Mapping[str, Sequence[str]] | None = None,
+    which: str = "best",
 ) -> Report:
-    """Export the best checkpoint of a run, its vocabularies and an example script to a folder.
+    """Export a checkpoint of a run, its vocabularies and an example script to a folder.
 
     Validation sentences of the run's store are first translated with torch and CTranslate2; without a store,
     `sentences` (by direction name). In float32 both must agree, otherwise ValueError is raised and nothing is written.
-    With other quantizations the report states the agreement.
+    With other quantizations the report states the agreement. `which`: best, last, average, or a number of updates.
     """
     package()  # fail early if CTranslate2 is not installed
     if quantization not in get_args(Quantization):
         raise ValueError(f"quantization: expected one of {', '.join(get_args(Quantization))}, got {quantization!r}")
     folder = folder.resolve()
     _refuse_if_taken(folder)
-    config, chosen = run.config(), run.best()
+    config, chosen = run.config(), run.choose(which)
     model = load_model(chosen)
-    source = vocabulary(run.vocabulary, "source")
+    source = read_vocabularies(run, chosen)["source"].pieces
     sample = list(islice(tagged_sentences(config, sentences), SAMPLE))
     sources = [_encode(source, piece, text, model.shape.max_positions) for piece, text in sample]
     with finished_folder(folder) as unfinished:

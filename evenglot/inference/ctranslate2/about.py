@@ -24,7 +24,7 @@ def read_about(folder: Path) -> dict[str, Any] | None:
 
 
 def vocabulary(folder: Path, side: str) -> sentencepiece.SentencePieceProcessor:
-    """The SentencePiece model of the source or target side, in a run or an export."""
+    """The SentencePiece model of the source or target side in an exported folder."""
     return sentencepiece.SentencePieceProcessor(model_file=str(folder / f"{side}.model"))
 
 

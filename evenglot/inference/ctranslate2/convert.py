@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 from typing import Any, Literal
 
 from evenglot.config import Config
 from evenglot.directions import SIDES
 from evenglot.files import finished_folder, write_json
-from evenglot.inference.ctranslate2.about import ABOUT, describe, pieces_of, read_about, vocabulary
+from evenglot.inference.ctranslate2.about import ABOUT, describe, pieces_of, read_about
 from evenglot.inference.ctranslate2.weights import convert
+from evenglot.inference.vocabularies import read_vocabularies
 from evenglot.model.transformer import Transformer
 from evenglot.runs.checkpoint import Checkpoint, fingerprint
 from evenglot.runs.run import Run
@@ -32,10 +32,11 @@ def write_model(
     run: Run, config: Config, chosen: Checkpoint, model: Transformer, quantization: Quantization, folder: Path
 ) -> dict[str, Any]:
     """Write the model, its vocabularies and its metadata; return the metadata."""
-    source, target = (vocabulary(run.vocabulary, side) for side in SIDES)
-    convert(model, pieces_of(source), pieces_of(target), folder, quantization)
-    for side in SIDES:
-        shutil.copy(run.vocabulary / f"{side}.model", folder)
+    vocabularies = read_vocabularies(run, chosen)
+    source, target = (pieces_of(vocabularies[side].pieces) for side in SIDES)
+    convert(model, source, target, folder, quantization)
+    for side, vocabulary in vocabularies.items():
+        (folder / f"{side}.model").write_bytes(vocabulary.content)
     about = describe(
         config.data.directions, model.shape.max_positions, quantization, run.folder.resolve().name, chosen.step
     )
