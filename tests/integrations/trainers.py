@@ -49,7 +49,6 @@ _LAYERS = {
     "eos_token_id": EOS,
     "bos_token_id": 0,
     "decoder_start_token_id": EOS,
-    "forced_eos_token_id": EOS,
 }
 
 
