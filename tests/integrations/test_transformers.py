@@ -9,6 +9,7 @@ from functools import partial
 import numpy as np
 import pytest
 import torch
+from accelerate import Accelerator
 from accelerate.state import AcceleratorState, DistributedType
 from packaging.version import Version
 from torch.nn.functional import cross_entropy
@@ -21,6 +22,7 @@ from evenglot.balance import UnservedError, create
 from evenglot.batches.draw import draw
 from evenglot.robust.validate import OptionError
 from tests.integrations.distributed import in_processes
+from tests.integrations.task import Loop
 from tests.integrations.trainers import (
     EVALUATED,
     LANGUAGES,
@@ -345,6 +347,23 @@ def test_nothing_is_read_in_order_to_be_skipped(tmp_path):
     data.read = 0
     trainer.train(resume_from_checkpoint=str(tmp_path / "checkpoint-7"))
     assert (data.read, trainer.state.global_step, trainer.state.epoch) == (16, 8, 1.0)
+
+
+@pytest.mark.parametrize("stop", [9, 10, 20])
+def test_a_loop_with_a_loader_of_accelerate_resumes_with_the_same_bits(stop):
+    """Its loader reads a batch ahead: the first of the next interval, which changes the mixture, too early."""
+
+    def loop():
+        one = Loop(options=MOVING)
+        one.loader = Accelerator(cpu=True).prepare(one.loader)
+        return one
+
+    whole, part = loop().run(45), loop().run(stop)
+    rest = loop().restored(part.saved()).run(45)
+    assert torch.equal(rest.weights, whole.weights)
+    assert part.served + rest.served == whole.served
+    assert rest.balancer.state_dict() == whole.balancer.state_dict()
+    assert whole.mixtures[9] != whole.mixtures[8], "an update early"
 
 
 def test_a_checkpoint_may_be_resumed_with_another_division_into_batches(tmp_path):
