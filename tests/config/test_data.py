@@ -34,7 +34,8 @@ def test_ways_to_declare_directions(conf, declared, expected):
 
 def test_labels_and_paths_of_their_own(conf):
     def paths(config, direction, split):
-        return [str(file.path).removeprefix(f"{conf.folder}/") for file in config.data.files(direction, split)]
+        (files,) = config.data.files(direction, split)
+        return [str(file.path).removeprefix(f"{conf.folder}/") for file in files]
 
     config = conf.load("""
         data:
@@ -120,14 +121,14 @@ def test_files_are_found_beside_the_config(conf):
           directions: [en-por, por-en]
           train: train.{pair}.{lang}
           test: test.{pair}.tsv
-          tsv_columns: ["{src}", "{tgt}"]
+          columns: ["{src}", "{tgt}"]
         vocabulary: {kind: joint}
         """,
         check_files=True,
     )
-    source, target = config.data.files(parse("en-por"), "train")
+    ((source, target),) = config.data.files(parse("en-por"), "train")
     assert (source.path, target.path) == (conf.folder / "train.por-en.en", conf.folder / "train.por-en.por")
-    source, target = config.data.files(parse("en-por"), "test")
+    ((source, target),) = config.data.files(parse("en-por"), "test")
     assert (source.path.name, source.column, target.column) == ("test.por-en.tsv", "en", "por")
 
 
@@ -167,8 +168,8 @@ def test_two_directions_cannot_be_the_same_text(conf):
     text = "data: {directions: [por-en, tur-en], train: all.tsv}"
     (error,) = conf.errors(text)
     assert re.match("conf.yaml:1: data.train: por-en and tur-en .*all.tsv$", error)
-    assert conf.load(text, "data.tsv_columns=['{src}', '{tgt}']")
-    (error,) = conf.errors(text, "data.tsv_columns=[2, 2]")
+    assert conf.load(text, "data.columns=['{src}', '{tgt}']")
+    (error,) = conf.errors(text, "data.columns=[2, 2]")
     assert re.match("conf.yaml:1: data.train: source and target of por-en .*all.tsv$", error)
 
 
@@ -176,8 +177,8 @@ def test_two_directions_cannot_be_the_same_text(conf):
     "columns", ["[1]", "[0, 1]", "[1, x]", "[true, 2]", "a", "[[1], 2]", "[a, '{lang}']", "[a, '']"]
 )
 def test_bad_columns(conf, columns):
-    (error,) = conf.errors(f"data:\n  directions: [por-en]\n  train: x.tsv\n  tsv_columns: {columns}")
-    assert error.startswith("conf.yaml:4: data.tsv_columns: ")
+    (error,) = conf.errors(f"data:\n  directions: [por-en]\n  train: x.tsv\n  columns: {columns}")
+    assert error.startswith("conf.yaml:4: data.columns: ")
 
 
 @pytest.mark.parametrize("pattern", ["5", "[a]", "{pair}", "[a, 5]", "x.{pair}.gz", "x.{lagn}"])
