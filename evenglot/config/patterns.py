@@ -162,14 +162,11 @@ def _replace(path: str, parts: tuple[str, ...]) -> str:
     return WILDCARD.sub(lambda _: next(remaining), path)
 
 
-def widowed(corpus: Iterable[Sides]) -> list[tuple[Path, Path]]:
-    """Files whose partner on the other side does not exist, with that partner."""
-    found = []
-    for source, target in corpus:
-        for file, partner in ((source.path, target.path), (target.path, source.path)):
-            if os.path.isfile(file) and not os.path.isfile(partner):
-                found.append((file, partner))
-    return found
+def widowed(corpus: Iterable[Sides]) -> list[Path]:
+    """Files whose partner on the other side does not exist."""
+    paths = [(source.path, target.path) for source, target in corpus]
+    both_ways = [pair for source, target in paths for pair in ((source, target), (target, source))]
+    return [file for file, partner in both_ways if os.path.isfile(file) and not os.path.isfile(partner)]
 
 
 def dataset_splits(path: Path) -> list[str]:

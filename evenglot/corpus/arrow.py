@@ -63,24 +63,27 @@ def _errors(path: Path) -> Iterator[None]:
 
     try:
         yield
-    except (pyarrow.ArrowException, OSError) as error:
-        if isinstance(error, FileNotFoundError):
-            raise
+    except FileNotFoundError:
+        raise
+    except (pyarrow.ArrowException, OSError, MemoryError, UnicodeDecodeError) as error:  # lengths and names, damaged
         reason = str(error).strip().partition("\n")[0] or type(error).__name__
         raise CorpusError(f"{path}: damaged, truncated or in another format ({reason})") from error
 
 
 def _parquet(file: TextFile, path: Path, on_read: Advance | None) -> Iterator[Any]:
+    import pyarrow
     from pyarrow import parquet
 
-    with path.open("rb") as raw, parquet.ParquetFile(raw) as table:
+    with path.open("rb") as raw, parquet.ParquetFile(raw, page_checksum_verification=True) as table:
         where = _find(file, path, table.schema_arrow)
         report, size = _Progress(on_read), path.stat().st_size
         done, rows = 0, table.metadata.num_rows
         for batch in table.iter_batches(BATCH_ROWS, columns=[".".join(where)], use_threads=False):
             yield _column(batch, where)
             done += len(batch)
-            report(size * done // rows)
+            report(size * done // max(rows, 1))
+        if done != rows:
+            raise pyarrow.ArrowInvalid(f"{done:,} rows instead of {rows:,}")
 
 
 def _arrow(file: TextFile, path: Path, on_read: Advance | None) -> Iterator[Any]:
@@ -135,6 +138,7 @@ def _find(file: TextFile, path: Path, schema: Any) -> tuple[str, ...]:
 def _column(batch: Any, where: tuple[str, ...]) -> Any:
     from pyarrow import compute
 
+    batch.validate()
     column = batch.column(where[0])
     for name in where[1:]:
         column = compute.struct_field(column, name)  # null where what is around it is null
@@ -152,8 +156,11 @@ def _lines(column: Any, file: TextFile, rows: int) -> bytes:
         row = rows + 1 + column.is_null().to_pylist().index(True)
         raise CorpusError(f"{file}:{row}: {file.column!r} is null, not text")
     if types.is_dictionary(column.type):
+        column.validate(full=True)
         column = column.dictionary_decode()
-    text = compute.replace_substring(column.cast(pyarrow.large_binary()), "\n", " ")
+    cells = column.cast(pyarrow.large_binary() if types.is_large_string(column.type) else pyarrow.binary())
+    cells.validate(full=True)  # whether a damaged file points outside itself; as text, it would have to be UTF-8
+    text = compute.replace_substring(cells.cast(pyarrow.large_binary()), "\n", " ")
     together = pyarrow.LargeListArray.from_arrays([0, len(text)], text)
     (joined,) = compute.binary_join(together, pyarrow.scalar(b"\n", text.type)).to_pylist()
     return bytes(joined + b"\n")

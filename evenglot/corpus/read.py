@@ -248,6 +248,8 @@ class Block:
 
     def _sides(self) -> list[list[bytes]]:
         """The lines of both sides, or their cells."""
+        if not self.count:
+            return [[], []]
         if _share_lines(self.files):
             columns = [column for column in self.columns if column is not None]
             return cells(split_lines(self.data[0]), columns, self.files[0], self.line + self.files[0].headers)

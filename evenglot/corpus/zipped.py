@@ -36,7 +36,7 @@ def read_member(file: TextFile, raw: BinaryIO, chunk: int) -> Iterator[bytes]:
 
 def _member(file: TextFile, archive: zipfile.ZipFile) -> zipfile.ZipInfo:
     """The one member with the ending of this side."""
-    members = [member for member in archive.infolist() if not member.is_dir()]
+    members = [member for member in archive.infolist() if not member.filename.endswith("/")]
     found = [member for member in members if member.filename.endswith(f".{file.column}")]
     if len(found) != 1:
         many = f"{len(found)} files that end in .{file.column}" if found else f"no file that ends in .{file.column}"

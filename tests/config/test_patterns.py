@@ -72,7 +72,18 @@ def test_one_tsv_with_many_languages():
 
 
 @pytest.mark.parametrize(
-    "pattern", ["{lang}", "a.{lang}.gz", "{pair}.{lang}.zst", "x.tsv", "{src}-{tgt}.tsv.zst", ("a", "b")]
+    "pattern",
+    [
+        "{lang}",
+        "a.{lang}.gz",
+        "{pair}.{lang}.zst",
+        "x.tsv",
+        "{src}-{tgt}.tsv.zst",
+        ("a", "b"),
+        "x.jsonl.gz",
+        "a/state.json",
+        "x.zip",
+    ],
 )
 def test_good_patterns(pattern):
     assert entries(pattern) == (pattern,)
