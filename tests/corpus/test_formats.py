@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyarrow import ipc, parquet
 
+from evenglot import yaml12
 from evenglot.config import ConfigError, DataSettings, load_config
 from evenglot.corpus import read, workers, zipped
 from evenglot.corpus.prepare import prepare
@@ -89,11 +90,8 @@ def in_form(corpus, name, out):
             pairs = pairs_of(given.data.files(direction, split))
             pattern = FORMS[name](out, stem, (direction.src, direction.tgt), pairs)
             patterns[split] = json.loads(json.dumps(pattern).replace(direction.name, "{pair}"))
-    config = (corpus / "conf.yaml").read_text()
-    lines = [line for line in config.split("\n") if line.strip().split(":")[0] not in patterns]
-    at = lines.index("data:") + 1
-    lines[at:at] = [f"  {split}: {json.dumps(pattern)}" for split, pattern in patterns.items()]
-    (out / "conf.yaml").write_text("\n".join(lines))
+    content, _ = yaml12.parse((corpus / "conf.yaml").read_text())
+    (out / "conf.yaml").write_text(json.dumps({**content, "data": {**content["data"], **patterns}}))
     return out / "conf.yaml"
 
 
