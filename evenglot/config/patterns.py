@@ -25,7 +25,7 @@ Codes = Mapping[str, str]  # the names of languages in files, where they differ
 FIELDS = ("src", "tgt", "lang", "pair")
 UNREADABLE = (".bz2", ".xz", ".lzma", ".7z", ".rar", ".tar", ".tgz")
 WILDCARD = re.compile(r"[*?]")
-BOTH = "or one file for both: .tsv, .jsonl, .parquet, .zip, or a dataset folder, with / at the end"
+BOTH = ".tsv, .jsonl, .parquet, .zip, or a dataset folder, with / at the end"
 
 
 def entries(pattern: Pattern) -> tuple[Entry, ...]:
@@ -67,7 +67,9 @@ def check_entry(entry: Entry) -> None:
         check_fields(path, FIELDS)
         suffix = next((suffix for suffix in UNREADABLE if path.lower().endswith(suffix)), None)
         if suffix:
-            raise ValueError(f"cannot read {suffix}; expected text (plain, .gz or .zst), {BOTH}")
+            raise ValueError(
+                f"cannot read {suffix}; expected text (plain, .gz or .zst), or one file for both sides: {BOTH}"
+            )
         if "**" in path:
             raise ValueError("** is no wildcard; write one * for each folder")
         if holds_both(path) and len(paths) == 2:
@@ -76,7 +78,8 @@ def check_entry(entry: Entry) -> None:
             raise ValueError("a file that holds both sides cannot depend on {lang}")
     if isinstance(entry, str):
         if not _is_whole(entry):
-            raise ValueError(f"expected {{lang}} in the path, for the language of each side, or two paths, {BOTH}")
+            wanted = "expected {lang} in the path, for the language of each side, or two paths, or one file for both: "
+            raise ValueError(wanted + BOTH)
     elif len({tuple(WILDCARD.findall(path)) for path in entry}) == 2:
         raise ValueError("expected the same wildcards in both paths, in the same order")
 

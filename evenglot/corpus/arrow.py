@@ -126,9 +126,12 @@ def _find(file: TextFile, path: Path, schema: Any) -> tuple[str, ...]:
         return {field.name: nested(field.type) if types.is_struct(field.type) else None for field in fields}
 
     where = path_of(str(file.column), nested(schema), str(path))
-    kind = schema.field(where[0]).type
-    for name in where[1:]:
-        kind = kind.field(name).type
+    kind = schema
+    for name in where:
+        positions = kind.get_all_field_indices(name)
+        if len(positions) > 1:
+            raise CorpusError(f"{path}: {len(positions)} columns are called {name!r}")
+        kind = kind.field(positions[0]).type
     value = kind.value_type if types.is_dictionary(kind) else kind
     if not (types.is_string(value) or types.is_large_string(value) or types.is_string_view(value)):
         raise CorpusError(f"{path}: column {'.'.join(where)!r} is of type {kind}, not text")

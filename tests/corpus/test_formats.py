@@ -295,6 +295,13 @@ def test_a_missing_column_is_named_with_those_there_are(tmp_path, kind):
         read_or_refuse(corpus_in(tmp_path, columnar(tmp_path, content, kind)))
 
 
+@pytest.mark.parametrize("kind", ["parquet", "dataset"])
+def test_two_columns_of_one_name_are_refused(tmp_path, kind):
+    content = pyarrow.table([["um"], ["dois"], ["one"]], names=["por", "por", "en"])
+    with pytest.raises(CorpusError, match=r"2 columns are called 'por'"):
+        read_or_refuse(corpus_in(tmp_path, columnar(tmp_path, content, kind)))
+
+
 @pytest.mark.parametrize(
     "state", ["", "[]", "{}", '{"_data_files": 5}', '{"_data_files": [{"filename": "../y"}]}', '{"_data_files": ["a"]}']
 )
