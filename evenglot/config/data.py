@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from functools import cached_property
+from importlib.util import find_spec
 from itertools import product
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -19,29 +20,57 @@ from pydantic import (
 )
 
 from evenglot.config.errors import Faults, Keys, refuse, show
-from evenglot.config.patterns import Columns, Pattern, Sides, check_fields, check_pattern, find, missing
+from evenglot.config.patterns import (
+    WILDCARD,
+    Columns,
+    Pattern,
+    check_entry,
+    check_fields,
+    dataset_splits,
+    each_path,
+    entries,
+    find,
+    missing,
+    paths_in,
+    widowed,
+)
 from evenglot.config.section import Context, Section, absolute, key
 from evenglot.directions import Direction, Grouping, GroupMap, check_code, group_of, parse
-from evenglot.wording import some
+from evenglot.extras import missing as missing_package
+from evenglot.text_file import DATASET, WITH_PYARROW, Corpus, Sides, kind_of
+from evenglot.wording import listed, some
 
 Split = Literal["train", "valid", "test"]
 SPLITS: tuple[Split, ...] = ("train", "valid", "test")
 
 
 def _pattern(value: Any, info: ValidationInfo) -> Any:
-    """One or two path patterns, made absolute, so that a saved configuration works in any folder."""
-    if isinstance(value, str):
-        return _absolute(check_pattern(value), info)
-    if isinstance(value, list | tuple) and len(value) == 2 and all(isinstance(path, str) for path in value):
-        source, target = check_pattern(tuple(value))
-        return _absolute(source, info), _absolute(target, info)
-    raise ValueError(f"expected a path, such as 'train.{{pair}}.{{lang}}.gz', or two; got {show(value)}")
+    """One path pattern or several, made absolute, so that a saved configuration works in any folder."""
+    if not _is_pattern(value):
+        raise ValueError(
+            f"expected a path, such as 'train.{{pair}}.{{lang}}.gz', two paths, or a list of these; got {show(value)}"
+        )
+    pattern = each_path(value, lambda path: path + DATASET if path.endswith("/") else path)
+    for entry in entries(pattern):
+        check_entry(entry)
+    return each_path(pattern, lambda path: _absolute(path, info))
+
+
+def _is_pattern(value: Any) -> bool:
+    def is_list(part: Any) -> bool:
+        return isinstance(part, list | tuple) and len(part) > 0
+
+    def is_pair(part: Any) -> bool:
+        return is_list(part) and len(part) == 2 and all(isinstance(path, str) for path in part)
+
+    return isinstance(value, str) or (is_list(value) and all(isinstance(part, str) or is_pair(part) for part in value))
 
 
 def _absolute(pattern: str, info: ValidationInfo) -> str:
     folder = str(Context.of(info).folder)
-    if not os.path.isabs(os.path.expanduser(pattern)) and ("{" in folder or "}" in folder):
-        raise ValueError(f"{folder}: this folder has {{ or }} in its name, which mark fields in paths; rename it")
+    marks = [mark for mark in "{}*?" if mark in folder]
+    if marks and not os.path.isabs(os.path.expanduser(pattern)):
+        raise ValueError(f"{folder}: this folder has {marks[0]} in its name, which has a meaning in paths; rename it")
     return absolute(pattern, info)
 
 
@@ -54,6 +83,12 @@ def _columns(value: Any) -> Any:
     raise ValueError(f"expected two columns, such as ['{{src}}', '{{tgt}}'] or [1, 2] (from 1), got {show(value)}")
 
 
+def _file_code(value: str) -> str:
+    if not value or any(mark in value for mark in "/{}*?"):
+        raise ValueError(f"expected a code as in the names of files or columns, got {value!r}")
+    return value
+
+
 def _listed(value: Any) -> Any:
     """A single value becomes a list of one."""
     return value if isinstance(value, list | tuple) else [value]
@@ -61,6 +96,7 @@ def _listed(value: Any) -> Any:
 
 Code = Annotated[str, AfterValidator(check_code)]
 Codes = Annotated[tuple[Code, ...], BeforeValidator(_listed), Field(min_length=1, strict=False)]
+FileCode = Annotated[str, AfterValidator(_file_code)]
 PathPattern = Annotated[Pattern, BeforeValidator(_pattern)]
 
 
@@ -136,8 +172,13 @@ Where the text is: a path in which
     {lang}        is the language of the file, so that one pattern names both files of a pair
     {pair}        is por-en, or en-por if only that exists: each corpus is stored once and used in both directions
     {src} {tgt}   are the source and the target language
-or two paths, [source, target]. Files are plain text, .gz or .zst, in UTF-8, with one sentence per line; or one .tsv
-(.tsv.gz, .tsv.zst) holds both sides.""",
+    * ?           are wildcards: all matching files are used, sorted; what the wildcards match pairs the sides
+or two paths, [source, target]; or a list of paths and pairs of paths, which are used one after the other. Text is
+UTF-8 with one sentence per line: plain, .gz or .zst. One file can also hold both sides:
+    .tsv .jsonl   also with .gz or .zst
+    .parquet      also .arrow, or folder/, a dataset saved by Hugging Face's save_to_disk; all three need pyarrow:
+                  pip install "evenglot[parquet]"
+    .zip          with one text file per language, named by its ending, as downloaded from OPUS (Moses format)""",
     )
     valid: PathPattern | None = key(
         None, "Validation text; optional.", resume="free", grid="free", shown="valid.{pair}.{lang}.gz"
@@ -145,14 +186,21 @@ or two paths, [source, target]. Files are plain text, .gz or .zst, in UTF-8, wit
     test: PathPattern | None = key(
         None, "Test text; optional.", resume="free", grid="free", shown="test.{pair}.{lang}.gz"
     )
-    tsv_columns: Annotated[Columns, BeforeValidator(_columns)] | None = key(
+    columns: Annotated[Columns, BeforeValidator(_columns)] | None = key(
         None,
         """\
-Columns of TSV files: names in a header line, ['{src}', '{tgt}'], or numbers if there is no header, [1, 2], in the
-order of the languages in the file name. null: [1, 2]""",
+Columns of files that hold both sides, in the order of the languages in the file name. Names, ['{src}', '{tgt}'],
+are looked up in the header or the keys, then in `translation`, or with dots (text.{src}); in a .zip they are the
+endings of its files. Numbers, [1, 2], are for .tsv without a header. null: [1, 2] for .tsv, otherwise the names""",
         resume="free",
         grid="free",
         group="",
+    )
+    file_codes: dict[Code, FileCode] = key(
+        {},
+        "Codes of languages in paths and columns, where they differ from yours: {por: pt, tur: tr}.",
+        resume="free",
+        grid="free",
     )
     grouping: Grouping = key(
         "pair",
@@ -172,10 +220,13 @@ order of the languages in the file name. null: [1, 2]""",
         """The group of each direction, by its name, in the order of the file."""
         return GroupMap({direction.name: group_of(direction, self.grouping) for direction in self.directions})
 
-    def files(self, direction: Direction, split: Split) -> Sides | None:
+    def files(self, direction: Direction, split: Split) -> Corpus | None:
         """Source and target text of a direction, whether or not it exists; None if the split is not declared."""
         _, pattern = self._pattern_of(direction, split)
-        return None if pattern is None else find(pattern, direction, self.tsv_columns)
+        return None if pattern is None else self._find(pattern, direction)
+
+    def _find(self, pattern: Pattern, direction: Direction) -> Corpus:
+        return find(pattern, direction, self.columns, self.file_codes)
 
     def _pattern_of(self, direction: Direction, split: Split) -> tuple[Keys, Pattern | None]:
         """The pattern for a direction, and the keys under which it is configured."""
@@ -197,8 +248,8 @@ order of the languages in the file name. null: [1, 2]""",
     def _check(self, info: ValidationInfo) -> Self:
         context = Context.of(info)
         refuse(self._repeated(context))
-        refuse([*self._unlabelled(), *self._without_training()])
-        refuse([*self._mistaken(), *(self._missing() if context.check_files else ())])
+        refuse([*self._unlabelled(), *self._without_training(), *self._without_names()])
+        refuse([*self._mistaken(), *((*self._missing(), *self._unreadable()) if context.check_files else ())])
         return self
 
     def _repeated(self, context: Context) -> Faults:
@@ -223,21 +274,29 @@ order of the languages in the file name. null: [1, 2]""",
         if names:
             yield ("train",), f"missing; set the path of the training text of {some(names)}"
 
+    def _without_names(self) -> Faults:
+        if self.columns is not None and isinstance(self.columns[0], int):
+            patterns = [self._pattern_of(*which)[1] for which in product(self.directions, SPLITS)]
+            paths = [path for pattern in patterns if pattern is not None for path in paths_in(pattern)]
+            named = next((path for path in paths if kind_of(path) not in ("text", "tsv")), None)
+            if named is not None:
+                yield ("columns",), f"numbers are for .tsv; expected names, for {named}"
+
     def _mistaken(self) -> Faults:
         """Patterns that resolve to the same file for different texts; the first case of each pattern."""
         readers: dict[tuple[Split, Sides], str] = {}
         found: dict[Keys, str] = {}
         for direction, split in product(self.directions, SPLITS):
-            sides = self.files(direction, split)
-            if sides is not None:
-                keys, _ = self._pattern_of(direction, split)
-                other = readers.setdefault((split, sides), direction.name)
+            keys, _ = self._pattern_of(direction, split)
+            for sides in self.files(direction, split) or ():
+                other = readers.get((split, sides))
                 if sides[0] == sides[1]:
-                    found.setdefault(
-                        keys, f"source and target of {direction.name} would be the same file: {sides[0].path}"
-                    )
-                elif other != direction.name:
-                    found.setdefault(keys, f"{other} and {direction.name} would be the same file: {sides[0].path}")
+                    found.setdefault(keys, f"source and target of {direction.name} would be the same file: {sides[0]}")
+                elif other == direction.name:
+                    found.setdefault(keys, f"{other} would use the same file twice: {sides[0]}")
+                elif other is not None:
+                    found.setdefault(keys, f"{other} and {direction.name} would be the same file: {sides[0]}")
+                readers[split, sides] = direction.name
         yield from found.items()
 
     def _missing(self) -> Faults:
@@ -246,16 +305,26 @@ order of the languages in the file name. null: [1, 2]""",
         hints: dict[Keys, str] = {}
         for direction, split in product(self.directions, SPLITS):
             keys, pattern = self._pattern_of(direction, split)
-            if pattern is None or not (paths := missing(find(pattern, direction, self.tsv_columns))):
+            if pattern is None or not (paths := missing(corpus := self._find(pattern, direction))):
                 continue
             absent.setdefault(keys, {}).update(dict.fromkeys(paths))
-            if not missing(find(_either_way(pattern), direction, self.tsv_columns)):
+            if not missing(self._find(_either_way(pattern), direction)):
                 hints[keys] = "; to use a corpus in both directions, write {pair} instead of {src}-{tgt}"
+            elif any(map(WILDCARD.search, paths_in(pattern))) and (alone := widowed(corpus)):
+                hints.setdefault(keys, f"; {alone[0]} has no partner")
+            elif splits := [split for path in paths for split in dataset_splits(path)]:
+                hints.setdefault(keys, f"; the folder holds {listed(splits)}: add one of them, with / at the end")
         for keys, found in absent.items():
             yield keys, f"no such file: {some(map(str, found))}{hints.get(keys, '')}"
 
+    def _unreadable(self) -> Faults:
+        """Patterns of files that need a package that is not installed."""
+        if find_spec("pyarrow") is None:
+            patterns = dict(self._pattern_of(*which) for which in product(self.directions, SPLITS))
+            for keys, pattern in patterns.items():
+                if pattern is not None and any(kind_of(path) in WITH_PYARROW for path in paths_in(pattern)):
+                    yield keys, str(missing_package("parquet", "pyarrow"))
+
 
 def _either_way(pattern: Pattern) -> Pattern:
-    if isinstance(pattern, str):
-        return pattern.replace("{src}-{tgt}", "{pair}")
-    return pattern[0].replace("{src}-{tgt}", "{pair}"), pattern[1].replace("{src}-{tgt}", "{pair}")
+    return each_path(pattern, lambda path: path.replace("{src}-{tgt}", "{pair}"))

@@ -12,6 +12,7 @@ RENAMED: Mapping[Keys, Keys] = {
     ("batches", "epoch_size"): ("batches", "interval_pairs"),
     ("balance", "interval_size"): ("batches", "interval_pairs"),
     ("balance", "intervals"): ("train", "intervals"),
+    ("data", "tsv_columns"): ("data", "columns"),
 }
 _hinted: set[Keys] = set()  # keys for which this process has printed a hint
 

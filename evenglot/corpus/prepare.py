@@ -23,7 +23,7 @@ from evenglot.corpus import artefacts, bundle
 from evenglot.corpus.artefacts import DamagedError, fingerprint, key_of
 from evenglot.corpus.clean import REASONS, Scan
 from evenglot.corpus.encode import Encoded, Encoder, PieceLimits, Request, ShortLengths
-from evenglot.corpus.read import CorpusError, Files, changed, read_blocks, read_some
+from evenglot.corpus.read import CorpusError, changed, paths_of, read_blocks, read_some
 from evenglot.corpus.store import CONFIG, MANIFEST, Store, config_key, open_store, read_section, write_manifest
 from evenglot.corpus.survey import (
     Mask,
@@ -42,6 +42,7 @@ from evenglot.directions import SIDES, Direction, tag, tag_kind
 from evenglot.files import LOCK, UNFINISHED, digest, full_disk_named, lock
 from evenglot.progress import Advance, Bars
 from evenglot.seeding import generator
+from evenglot.text_file import Corpus, Sides
 
 IDS = ("source.ids", "target.ids", "offsets")
 BUNDLES = {"train": IDS, "held_out": (*IDS, "source.txt", "target.txt")}  # their files
@@ -180,7 +181,15 @@ def _scan_key(config: Config, direction: Direction, around: Surroundings) -> str
     return key_of(_identity(training_files(config, direction)), list(REASONS), *judged_by)
 
 
-def _identity(files: Files) -> list[Any]:
+def _identity(corpus: Corpus) -> list[Any]:
+    """What tells whether the text changed. That of one pair of files is as in stores of earlier versions."""
+    parts = [_identity_of(files) for files in corpus]
+    return parts[0] if len(parts) == 1 else parts
+
+
+def _identity_of(files: Sides) -> list[Any]:
+    if files[0].kind == "dataset":
+        return [[fingerprint(path) for path in paths_of([files])], [file.column for file in files]]
     return [[fingerprint(file.path), file.column] for file in files]
 
 
@@ -195,10 +204,11 @@ def _vocabulary(config: Config, root: Path, scans: dict[str, Scan], bars: Bars) 
         files = training_files(config, direction)
         kept = scans[direction.name].kept(rules_of(config))
         if not kept.any():
-            raise CorpusError(f"{files[0].path}: cleaning leaves no training pair; see `evenglot check`")
+            raise CorpusError(f"{files[0][0]}: cleaning leaves no training pair; see `evenglot check`")
         learned_from[direction.name] = [_identity(files), _digest(kept)]
         for position, language in enumerate((direction.src, direction.tgt)):
-            texts.append(Text(language, SIDES[position], kept, partial(read_some, files[position])))
+            side = [sides[position] for sides in files]
+            texts.append(Text(language, SIDES[position], kept, partial(read_some, side)))
     key = key_of(config.vocabulary.model_dump(), list(learned_from.items()))  # the sample depends on their order
 
     def build(folder: Path) -> dict[str, Any]:
@@ -232,7 +242,7 @@ class Part:
     name: str
     direction: Direction
     split: Split
-    files: Files
+    files: Corpus
     chosen: Mask | None  # None: all
     limits: PieceLimits
     removed: dict[str, int]
@@ -314,10 +324,10 @@ def _requests(
             pairs += block.count
             chosen = None if part.chosen is None else part.chosen[block.first : pairs]
             if chosen is not None and len(chosen) < block.count:
-                raise changed(part.files[0])
+                raise changed(part.files[0][0])
             yield part, Request(block, chosen, *what)
         if part.chosen is not None and pairs < len(part.chosen):
-            raise changed(part.files[0])
+            raise changed(part.files[0][0])
 
 
 def _write(part: Part, blocks: Iterable[Encoded], writer: bundle.PartWriter) -> dict[str, Any]:
@@ -339,5 +349,5 @@ def _write(part: Part, blocks: Iterable[Encoded], writer: bundle.PartWriter) -> 
         tokens[f"{side}_tokens"] = int(offsets[-1])
     pairs = sum(len(each[0]) for each in lengths)
     if pairs == 0:
-        raise CorpusError(f"{part.files[0].path}: no pair is left of {part.name}; relax `clean`")
+        raise CorpusError(f"{part.files[0][0]}: no pair is left of {part.name}; relax `clean`")
     return {"pairs": pairs, **tokens, "removed": dict(removed)}

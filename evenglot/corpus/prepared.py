@@ -37,7 +37,7 @@ def open_prepared(config: Config, verify: bool = True) -> Store:
 
 def refuse_other_text(config: Config, store: Store) -> None:
     """Refuse a store whose text was selected by other settings than the configuration's."""
-    keys = {"data": {"invalid_utf8", "tsv_columns"}, "store": {"valid_cap", "seed"}}
+    keys = {"data": {"invalid_utf8", "columns", "file_codes"}, "store": {"valid_cap", "seed"}}
     changed = differences(store.made_with.model_dump(include=keys), config.model_dump(include=keys))
     if changed:
         raise StoreError(f"{store.folder}: was prepared with another {some(sorted(changed))}; run `evenglot prepare`")

@@ -1,4 +1,7 @@
-"""Line-exact readers of parallel text: plain, .gz or .zst, two files side by side or columns of a TSV.
+"""Line-exact readers of parallel text: two files side by side, plain, .gz or .zst, or one file that holds both sides.
+
+All formats become lines of bytes. Those of TSV and JSONL are rows, of which other processes take the cells (cells.py);
+from Parquet and Arrow (arrow.py) and from a zip (zipped.py), each side is read alone.
 
 Only "\\n" ends a line. Python's text mode would also break lines at U+2028, form feeds and lone carriage returns, which
 real corpora contain, and source and target would no longer be aligned.
@@ -12,12 +15,16 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import Any, BinaryIO, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from evenglot.text_file import TextFile
+from evenglot.corpus.arrow import arrow_files, read_cells
+from evenglot.corpus.cells import Column, cells, column_of
+from evenglot.corpus.zipped import read_member
+from evenglot.text_file import IN_LINES, WITH_PYARROW, Sides, TextFile
+from evenglot.text_file import CorpusError as CorpusError
 
 CHUNK = 1 << 20
 BLOCK_LINES = 8192
@@ -27,13 +34,8 @@ ZSTD_CHUNK = 1 << 11  # a chunk can expand 30,000 times
 BOM = b"\xef\xbb\xbf"
 
 Pair = tuple[str, str]
-Files = tuple[TextFile, TextFile]
 Stops = NDArray[np.int64]  # positions of "\n"
 Advance = Callable[[int], object]  # called with the number of bytes read
-
-
-class CorpusError(ValueError):
-    """A problem with a text file; the message says where, what and how to fix it."""
 
 
 def read_chunks(path: Path, on_read: Advance | None = None) -> Iterator[bytes]:
@@ -79,10 +81,13 @@ class _Counted:
         self._on_read(len(chunk))
         return chunk
 
+    def __getattr__(self, name: str) -> Any:  # seek and tell, for a zip
+        return getattr(self._file, name)
+
 
 def read_lines(path: Path, on_read: Advance | None = None) -> Iterator[bytes]:
     """The lines of a file as bytes, without "\\n" and byte order mark. The last line needs no "\\n"."""
-    for data, _ in _whole_lines(path, on_read):
+    for data, _ in _whole_lines(TextFile(path), on_read):
         yield from split_lines(data)
 
 
@@ -91,44 +96,55 @@ def split_lines(data: bytes) -> list[bytes]:
     return data[:-1].split(b"\n") if data else []
 
 
-def _whole_lines(path: Path, on_read: Advance | None) -> Iterator[tuple[bytes, Stops]]:
+def _chunks(file: TextFile, on_read: Advance | None) -> Iterator[bytes]:
+    """A side of a corpus in chunks: the lines of a text, TSV or JSONL file, or the cells of other formats as lines."""
+    if file.kind in WITH_PYARROW:
+        yield from read_cells(file, on_read)
+    elif file.kind == "zip":
+        with file.path.open("rb") as raw:
+            yield from read_member(file, cast(BinaryIO, raw if on_read is None else _Counted(raw, on_read)), CHUNK)
+    else:
+        yield from read_chunks(file.path, on_read)
+
+
+def _whole_lines(file: TextFile, on_read: Advance | None) -> Iterator[tuple[bytes, Stops]]:
     """A file in chunks of whole lines, and where these lines end. A "\\n" is added to a last line without one."""
     number = 0
     rest = b""
     try:
-        for chunk in read_chunks(path, on_read):
+        for chunk in _chunks(file, on_read):
             whole, newline, after = chunk.rpartition(b"\n")
             if newline:
                 data = rest + whole + newline
                 data, rest = (data if number else data.removeprefix(BOM)), after
-                stops = _stops(data, path, number)
+                stops = _stops(data, file, number)
                 number += len(stops)
                 yield data, stops
             else:
                 rest += chunk
             if len(rest) > LONGEST_LINE:
-                raise _endless(path, number + 1)
+                raise _endless(file, number + 1)
     except FileNotFoundError as error:
-        raise CorpusError(f"{path}: no such file") from error
+        raise CorpusError(f"{file.path}: no such file") from error
     except (OSError, EOFError, zlib.error) as error:  # gzip's own errors are OSErrors
-        raise CorpusError(f"{path}:{number + 1}: cannot be read: {_reason(error)}") from error
+        raise CorpusError(f"{file}:{number + 1}: cannot be read: {_reason(error)}") from error
     rest = rest if number else rest.removeprefix(BOM)
     if rest:
         yield rest + b"\n", np.array([len(rest)])
 
 
-def _stops(data: bytes, path: Path, number: int) -> Stops:
+def _stops(data: bytes, file: TextFile, number: int) -> Stops:
     """Where the lines end; an error if one is too long. `number`: of lines before these."""
     stops = np.flatnonzero(np.frombuffer(data, dtype=np.uint8) == NEWLINE)
     if len(data) > LONGEST_LINE:
         endless = np.diff(stops, prepend=-1) > LONGEST_LINE + 1
         if endless.any():
-            raise _endless(path, number + 1 + int(np.argmax(endless)))
+            raise _endless(file, number + 1 + int(np.argmax(endless)))
     return stops
 
 
-def _endless(path: Path, number: int) -> CorpusError:
-    return CorpusError(f"{path}:{number}: a line of more than {LONGEST_LINE:,} bytes; is this a text file?")
+def _endless(file: TextFile, number: int) -> CorpusError:
+    return CorpusError(f"{file}:{number}: a line of more than {LONGEST_LINE:,} bytes; is this a text file?")
 
 
 def _reason(error: BaseException) -> str:
@@ -140,15 +156,12 @@ def _reason(error: BaseException) -> str:
 
 
 def read_column(file: TextFile, on_read: Advance | None = None) -> Iterator[bytes]:
-    """One side of a corpus, line by line: the whole line, or its column in a TSV."""
-    lines = read_lines(file.path, on_read)
-    if file.column is None:
-        yield from lines
-        return
-    named = isinstance(file.column, str)
-    column = column_of(file, lambda: next(lines, b"")) if isinstance(file.column, str) else file.column
-    for number, line in enumerate(lines, 1 + named):
-        yield from cells([line], column, file.path, number)
+    """One side of a corpus, line by line: the whole line, or its cell in a table."""
+    side, number = LineBuffer(file, on_read), 1 + file.headers
+    while count := side.fill():
+        lines = split_lines(side.cut(count))
+        yield from lines if side.column is None else cells(lines, [side.column], file, number)[0]
+        number += count
 
 
 def read_pairs(source: TextFile, target: TextFile, on_read: Advance | None = None) -> Iterator[Pair | None]:
@@ -156,7 +169,7 @@ def read_pairs(source: TextFile, target: TextFile, on_read: Advance | None = Non
 
     Files of unequal length are an error that gives both counts.
     """
-    for block in read_blocks((source, target), on_read):
+    for block in read_blocks([(source, target)], on_read):
         sources, targets, invalid = block.sentences()
         pairs: list[Pair | None] = list(zip(sources, targets, strict=True))
         for position in invalid:
@@ -180,10 +193,9 @@ def _first_invalid(number: int, source: TextFile, target: TextFile) -> str:
                 try:
                     line.decode("utf-8")
                 except UnicodeDecodeError as error:
-                    where = at + (1 if isinstance(file.column, str) else 0)
-                    return f"{file.path}:{where}: not UTF-8 (byte 0x{line[error.start]:02x} at {error.start})"
+                    return f"{file}:{at + file.headers}: not UTF-8 (byte 0x{line[error.start]:02x} at {error.start})"
                 break
-    return f"{source.path}:{number}: not UTF-8"
+    return f"{source}:{number}: not UTF-8"
 
 
 # ----------------------------------------------------------------------------------------------------- blocks
@@ -196,15 +208,16 @@ class Block:
     Cutting a corpus into blocks is fast; what takes time, decoding and judging lines, is left to other processes.
     """
 
-    files: Files
-    columns: tuple[int | None, int | None]  # of a TSV, from 0
-    first: int  # number of pairs before it
+    files: Sides
+    columns: tuple[Column | None, Column | None]  # of a TSV, from 0, or of JSONL
+    first: int  # number of pairs before it, in all files
+    line: int  # number of its first line in its files, from 1, without headers
     count: int
     data: tuple[bytes, bytes]
 
     def sentences(self) -> tuple[list[str], list[str], list[int]]:
         """Sentences of both sides, stripped, and positions of the pairs that are not UTF-8; these are left empty."""
-        sides = [self._lines(side) for side in (0, 1)]
+        sides = self._sides()
         try:
             source, target = (_decode(lines) for lines in sides)
         except UnicodeDecodeError:
@@ -224,33 +237,33 @@ class Block:
 
     def invalid(self, position: int, advice: str) -> CorpusError:
         """The error that names file and line of a pair that is not UTF-8."""
-        for side, file in enumerate(self.files):
-            line = self._lines(side)[position]
+        for file, lines in zip(self.files, self._sides(), strict=True):
+            line = lines[position]
             try:
                 line.decode("utf-8")
             except UnicodeDecodeError as error:
-                where = f"{file.path}:{self._number(side) + position}"
+                where = f"{file}:{self.line + file.headers + position}"
                 return CorpusError(f"{where}: not UTF-8 (byte 0x{line[error.start]:02x} at {error.start}); {advice}")
         raise ValueError(f"position: pair {position} is UTF-8")
 
-    def _lines(self, side: int) -> list[bytes]:
-        lines, column = split_lines(self.data[side]), self.columns[side]
-        return lines if column is None else cells(lines, column, self.files[side].path, self._number(side))
+    def _sides(self) -> list[list[bytes]]:
+        """The lines of both sides, or their cells."""
+        if not self.count:
+            return [[], []]
+        if _share_lines(self.files):
+            columns = [column for column in self.columns if column is not None]
+            return cells(split_lines(self.data[0]), columns, self.files[0], self.line + self.files[0].headers)
+        found = []
+        for file, column, data in zip(self.files, self.columns, self.data, strict=True):
+            lines = split_lines(data)
+            found.append(lines if column is None else cells(lines, [column], file, self.line + file.headers)[0])
+        return found
 
-    def _number(self, side: int) -> int:
-        """The number of the first line in its file."""
-        return self.first + 1 + isinstance(self.files[side].column, str)
 
-
-def cells(lines: Iterable[bytes], column: int, path: Path, first: int) -> list[bytes]:
-    """A column of lines of a TSV, of which the first is line `first` of the file."""
-    found = []
-    for number, line in enumerate(lines, first):
-        row = line.split(b"\t")
-        if len(row) <= column:
-            raise CorpusError(f"{path}:{number}: {len(row)} columns, but column {column + 1} is needed")
-        found.append(row[column])
-    return found
+def _share_lines(files: Sides) -> bool:
+    """Are both sides columns of the same lines? Then these are read once."""
+    source, target = files
+    return source.path == target.path and source.kind in IN_LINES and source.headers == target.headers
 
 
 def _decode(lines: list[bytes]) -> list[str]:
@@ -266,38 +279,49 @@ def _is_utf8(line: bytes) -> bool:
     return True
 
 
-def read_blocks(files: Files, on_read: Advance | None = None) -> Iterator[Block]:
-    """Both sides of a corpus, in blocks; one without lines if there are none.
+def read_blocks(corpus: Iterable[Sides], on_read: Advance | None = None) -> Iterator[Block]:
+    """Both sides of a corpus, file by file, in blocks; one without lines if there are none.
 
     Files of unequal length are an error that gives both counts.
     """
-    sides = tuple(LineBuffer(file, on_read) for file in files)
-    columns = (sides[0].column, sides[1].column)
     first = 0
-    while True:
-        count = min([side.fill() for side in sides])
-        if count or not first:
-            yield Block(files, columns, first, count, (sides[0].cut(count), sides[1].cut(count)))
-        if not count:
-            break
-        first += count
-    counts = [first + side.lines_left() for side in sides]
-    if counts[0] != counts[1]:
-        lengths = f"{files[0].path} has {counts[0]:,} lines, {files[1].path} has {counts[1]:,}"
-        raise CorpusError(f"{lengths}: not parallel")
+    for files in corpus:
+        for block in _blocks(files, first, on_read):
+            first += block.count
+            yield block
+    if not first:
+        yield Block(files, (None, None), 0, 1, 0, (b"", b""))
+
+
+def _blocks(files: Sides, first: int, on_read: Advance | None) -> Iterator[Block]:
+    """Both sides of a file or pair of files, in blocks; so many pairs are before it."""
+    sides = [LineBuffer(file, on_read) for file in files[: 1 if _share_lines(files) else 2]]
+    columns = (sides[0].column_of(files[0]), sides[-1].column_of(files[1]))
+    pairs = 0
+    while count := min(side.fill() for side in sides):
+        data = [side.cut(count) for side in sides]
+        yield Block(files, columns, first + pairs, pairs + 1, count, (data[0], data[-1]))
+        pairs += count
+    counts = [pairs + side.lines_left() for side in sides]
+    if counts[0] != counts[-1]:
+        raise CorpusError(f"{files[0]} has {counts[0]:,} lines, {files[1]} has {counts[-1]:,}: not parallel")
 
 
 class LineBuffer:
     """Reads one side of a corpus, to be cut into blocks; only whole lines, without the header of a TSV."""
 
     def __init__(self, file: TextFile, on_read: Advance | None = None) -> None:
-        self._chunks = _whole_lines(file.path, on_read)
+        self._chunks = _whole_lines(file, on_read)
         self._data, self._at = b"", 0  # what is before `_at` was cut
         self._stops: Stops = np.empty(0, dtype=np.int64)
-        self.column = column_of(file, self._header) if isinstance(file.column, str) else file.column
+        self._header = self.cut(1).removesuffix(b"\n") if file.headers and self.fill() else b""
+        self.column = self.column_of(file)
 
-    def _header(self) -> bytes:
-        return self.cut(1).removesuffix(b"\n") if self.fill() else b""
+    def column_of(self, file: TextFile) -> Column | None:
+        """The column of its lines that has one side; None if they have nothing else."""
+        if file.headers:
+            return column_of(file, self._header)
+        return file.column if file.kind in IN_LINES else None
 
     def fill(self) -> int:
         """Read until there is enough for a block, or the file ends. How many lines are there?"""
@@ -324,33 +348,33 @@ class LineBuffer:
         return len(self._stops) + sum(len(stops) for _, stops in self._chunks)
 
 
-def column_of(file: TextFile, header: Callable[[], bytes]) -> int:
-    """The position of a named column."""
-    names = [name.strip().decode("utf-8", "replace") for name in header().split(b"\t")]
-    if file.column not in names:
-        raise CorpusError(f"{file.path}:1: no column {file.column!r}; the header has {', '.join(names)}")
-    return names.index(file.column)
-
-
-def read_some(file: TextFile, wanted: NDArray[np.int64]) -> Iterator[str]:
-    """Some sentences of one side, by their positions in ascending order; reads no further than the last."""
-    side, first = LineBuffer(file), 0
-    header = isinstance(file.column, str)
-    while len(wanted):
-        if not (count := side.fill()):
-            raise changed(file)
-        here, wanted = np.split(wanted, [np.searchsorted(wanted, first + count)])
-        lines = split_lines(side.cut(count))
-        chosen = [lines[position - first] for position in here.tolist()]
-        if side.column is not None:
-            chosen = [cells([line], side.column, file.path, first + 1 + header)[0] for line in chosen]
-        try:
-            yield from _decode(chosen)
-        except UnicodeDecodeError as error:
-            raise changed(file) from error
-        first += count
+def read_some(files: Iterable[TextFile], wanted: NDArray[np.int64]) -> Iterator[str]:
+    """Some sentences of one side of a corpus, by their positions in ascending order; reads no further than the last."""
+    first = 0
+    for file in files:
+        side = LineBuffer(file)
+        while len(wanted) and (count := side.fill()):
+            here, wanted = np.split(wanted, [np.searchsorted(wanted, first + count)])
+            lines = split_lines(side.cut(count))
+            chosen = [lines[position - first] for position in here.tolist()]
+            try:
+                sentences = _decode(chosen if side.column is None else cells(chosen, [side.column], file, 1)[0])
+            except ValueError as error:  # it was sound when it was scanned
+                raise changed(file) from error
+            yield from sentences
+            first += count
+    if len(wanted):
+        raise changed(file)
 
 
 def changed(file: TextFile) -> CorpusError:
     """The error for text that is not what it was when it was read first."""
-    return CorpusError(f"{file.path}: changed while being read; run the command again")
+    return CorpusError(f"{file}: changed while being read; run the command again")
+
+
+def paths_of(corpus: Iterable[Sides]) -> list[Path]:
+    """All files of a corpus, each once."""
+    found: dict[Path, None] = {}
+    for file in (file for files in corpus for file in files):
+        found.update(dict.fromkeys([file.path, *(arrow_files(file.path) if file.kind == "dataset" else [])]))
+    return list(found)

@@ -87,7 +87,7 @@ class Store:
     def made_with(self) -> Config:
         """The configuration with which it was prepared, read once; DamagedError if it is none."""
         try:
-            return load_config(self.folder / CONFIG, check_files=False)
+            return load_config(self.folder / CONFIG, check_files=False, hints=False)
         except ConfigError as error:
             raise DamagedError(self.folder / CONFIG, "not a valid configuration") from error
 

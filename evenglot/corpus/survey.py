@@ -16,10 +16,11 @@ from numpy.typing import NDArray
 from evenglot.config import Config
 from evenglot.config.data import Split
 from evenglot.corpus.clean import HeldOut, Judge, Limits, Scan, combine, excerpt, main_scripts
-from evenglot.corpus.read import Block, CorpusError, Files, read_blocks
+from evenglot.corpus.read import Block, CorpusError, paths_of, read_blocks
 from evenglot.corpus.workers import each, processes_for
 from evenglot.directions import Direction
 from evenglot.progress import Bars
+from evenglot.text_file import Corpus
 
 HELD_OUT_SPLITS: tuple[Split, ...] = ("valid", "test")
 SCRIPT_SAMPLE = 1000  # pairs of each corpus from which the scripts of a language are determined
@@ -27,7 +28,7 @@ SCRIPT_SAMPLE = 1000  # pairs of each corpus from which the scripts of a languag
 SAMPLE_BYTES = 1 << 18  # about as much text
 
 Mask = NDArray[np.bool_]
-Labelled = tuple[Direction, Split, Files]
+Labelled = tuple[Direction, Split, Corpus]
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +58,7 @@ def read_surroundings(config: Config) -> Surroundings:
                         characters.setdefault(language, Counter()).update(found.characters[side])
                 usable.setdefault((direction.name, split), []).append(found.usable)
             if split != "train" and not any(map(np.any, usable[direction.name, split])):
-                raise CorpusError(f"{files[0].path}: empty; remove `{split}` from the configuration if there is none")
+                raise CorpusError(f"{files[0][0]}: empty; remove `{split}` from the configuration if there is none")
     masks = {(name, split): np.concatenate(parts) for (name, split), parts in usable.items() if split != "train"}
     return Surroundings(held_out, masks, {language: main_scripts(counts) for language, counts in characters.items()})
 
@@ -95,12 +96,12 @@ def scan_training(
             for (direction, files), group in groupby(results, itemgetter(0)):
                 result = combine((judged for _, judged in group), limits.max_ratio)
                 if len(result) == 0:
-                    raise CorpusError(f"{files[0].path}: empty; no training data for {direction.name}")
+                    raise CorpusError(f"{files[0][0]}: empty; no training data for {direction.name}")
                 yield direction, result
 
 
-def training_files(config: Config, direction: Direction) -> Files:
-    """Source and target of the training corpus."""
+def training_files(config: Config, direction: Direction) -> Corpus:
+    """Source and target of the training corpus, file by file."""
     files = config.data.files(direction, "train")
     assert files is not None  # the configuration insists on training data
     return files
@@ -140,6 +141,6 @@ def advice(config: Config, split: Split) -> str | None:
     return "convert the file, or set data.invalid_utf8: drop"
 
 
-def size_on_disk(files: Files) -> int:
+def size_on_disk(corpus: Corpus) -> int:
     """Bytes to be read, for progress bars."""
-    return sum(file.path.stat().st_size for file in files)
+    return sum(path.stat().st_size for path in paths_of(corpus))

@@ -18,13 +18,13 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from evenglot.config.patterns import UNREADABLE, is_tsv
+from evenglot.config.patterns import UNREADABLE
 from evenglot.corpus.clean import repeated
 from evenglot.corpus.read import CorpusError, Pair, read_pairs, reject_invalid
 from evenglot.files import digest
 from evenglot.paper.layout import SPLITS, Manifest, PairWriter, create
 from evenglot.paper.sgm import aligned
-from evenglot.text_file import TextFile
+from evenglot.text_file import TextFile, kind_of
 
 Item = TypeVar("Item")
 
@@ -102,16 +102,16 @@ def _sides(source: Source) -> Sides:
     """The files of both sides; CorpusError if their names have unsupported extensions."""
     if isinstance(source, tuple):
         left, right = (side if isinstance(side, TextFile) else TextFile(side) for side in source)
-    elif is_tsv(source.name):
+    elif kind_of(source.name) == "tsv":
         left, right = TextFile(source, 0), TextFile(source, 1)
     else:
         raise CorpusError(f"{source}: a single file for both sides must be a .tsv; otherwise give two files")
     for side in (left, right):
-        if side.path.name.endswith(UNREADABLE):
+        if side.path.name.endswith(UNREADABLE) or kind_of(side.path.name) not in ("text", "tsv"):
             raise CorpusError(
                 f"{side.path}: unpack it first; expected plain text, .tsv or .sgm, optionally with .gz or .zst"
             )
-        if is_tsv(side.path.name) and side.column is None:
+        if kind_of(side.path.name) == "tsv" and side.column is None:
             raise CorpusError(f"{side.path}: a .tsv holds both sides; give it alone, not as one of two files")
     return left, right
 

@@ -5,7 +5,9 @@ import pytest
 from evenglot.config.changes import ENDS_RUN, FREE_IN_GRID, FREE_ON_RESUME, REMEDIES, declared, free_on_resume
 
 DATA = "data: {directions: [no-en, tur-en], train: 'train.{pair}.{lang}'}\n"
-TEXT = {f"data.{key}" for key in ("train", "valid", "test", "tsv_columns", "invalid_utf8")}  # it is not read again
+TEXT = {
+    f"data.{key}" for key in ("train", "valid", "test", "columns", "file_codes", "invalid_utf8")
+}  # it is not read again
 
 
 def test_the_declared_sets_are_those_that_were_kept_by_hand():

@@ -3,7 +3,7 @@ from itertools import permutations
 
 import pytest
 
-from evenglot.config import DataSettings
+from evenglot.config import ConfigError, DataSettings, load_config
 from evenglot.directions import Direction, parse
 
 
@@ -34,7 +34,8 @@ def test_ways_to_declare_directions(conf, declared, expected):
 
 def test_labels_and_paths_of_their_own(conf):
     def paths(config, direction, split):
-        return [str(file.path).removeprefix(f"{conf.folder}/") for file in config.data.files(direction, split)]
+        (files,) = config.data.files(direction, split)
+        return [str(file.path).removeprefix(f"{conf.folder}/") for file in files]
 
     config = conf.load("""
         data:
@@ -120,14 +121,14 @@ def test_files_are_found_beside_the_config(conf):
           directions: [en-por, por-en]
           train: train.{pair}.{lang}
           test: test.{pair}.tsv
-          tsv_columns: ["{src}", "{tgt}"]
+          columns: ["{src}", "{tgt}"]
         vocabulary: {kind: joint}
         """,
         check_files=True,
     )
-    source, target = config.data.files(parse("en-por"), "train")
+    ((source, target),) = config.data.files(parse("en-por"), "train")
     assert (source.path, target.path) == (conf.folder / "train.por-en.en", conf.folder / "train.por-en.por")
-    source, target = config.data.files(parse("en-por"), "test")
+    ((source, target),) = config.data.files(parse("en-por"), "test")
     assert (source.path.name, source.column, target.column) == ("test.por-en.tsv", "en", "por")
 
 
@@ -167,8 +168,8 @@ def test_two_directions_cannot_be_the_same_text(conf):
     text = "data: {directions: [por-en, tur-en], train: all.tsv}"
     (error,) = conf.errors(text)
     assert re.match("conf.yaml:1: data.train: por-en and tur-en .*all.tsv$", error)
-    assert conf.load(text, "data.tsv_columns=['{src}', '{tgt}']")
-    (error,) = conf.errors(text, "data.tsv_columns=[2, 2]")
+    assert conf.load(text, "data.columns=['{src}', '{tgt}']")
+    (error,) = conf.errors(text, "data.columns=[2, 2]")
     assert re.match("conf.yaml:1: data.train: source and target of por-en .*all.tsv$", error)
 
 
@@ -176,8 +177,8 @@ def test_two_directions_cannot_be_the_same_text(conf):
     "columns", ["[1]", "[0, 1]", "[1, x]", "[true, 2]", "a", "[[1], 2]", "[a, '{lang}']", "[a, '']"]
 )
 def test_bad_columns(conf, columns):
-    (error,) = conf.errors(f"data:\n  directions: [por-en]\n  train: x.tsv\n  tsv_columns: {columns}")
-    assert error.startswith("conf.yaml:4: data.tsv_columns: ")
+    (error,) = conf.errors(f"data:\n  directions: [por-en]\n  train: x.tsv\n  columns: {columns}")
+    assert error.startswith("conf.yaml:4: data.columns: ")
 
 
 @pytest.mark.parametrize("pattern", ["5", "[a]", "{pair}", "[a, 5]", "x.{pair}.gz", "x.{lagn}"])
@@ -216,3 +217,124 @@ def test_a_direction_can_do_without_a_split_that_others_have(conf):
     again = conf.load(config.to_yaml())  # what is written beside the results says the same
     assert again.data.files(tur, "test") is None
     assert again.data.files(tur, "train") is not None
+
+
+# -------------------------------------------------------------------------------------------- several files, wildcards
+
+
+def paths(conf, config, split="train"):
+    corpus = config.data.files(config.data.directions[0], split)
+    return [tuple(str(file.path).removeprefix(f"{conf.folder}/") for file in files) for files in corpus]
+
+
+def test_a_list_of_patterns_is_used_in_its_order(conf):
+    write(conf.folder, "b.por", "b.en", "c.por", "c.en", "a.por-en.tsv")
+    text = "data: {directions: por-en, train: ['b.{lang}', 'a.{pair}.tsv', [c.por, c.en]]}"
+    config = conf.load(text, check_files=True)
+    expected = [("b.por", "b.en"), ("a.por-en.tsv", "a.por-en.tsv"), ("c.por", "c.en")]
+    assert paths(conf, config) == expected
+    assert paths(conf, conf.load(config.to_yaml())) == expected
+
+
+@pytest.mark.parametrize(
+    ("train", "expected"),
+    [
+        ("[a.txt, b.txt]", [("a.txt", "b.txt")]),
+        ("['{src}.txt', '{tgt}.txt']", [("por.txt", "en.txt")]),
+        ("['{lang}.txt', b.txt]", [("por.txt", "b.txt")]),
+        ("['a.{lang}', 'b.{lang}']", [("a.por", "a.en"), ("b.por", "b.en")]),
+        ("[['a.{lang}', 'b.{lang}']]", [("a.por", "b.en")]),
+        ("[a.tsv, b.jsonl]", [("a.tsv", "a.tsv"), ("b.jsonl", "b.jsonl")]),
+        ("['a.{lang}', b.zip]", [("a.por", "a.en"), ("b.zip", "b.zip")]),
+        ("['a.{lang}']", [("a.por", "a.en")]),
+        ("[a/, b/]", [("a/state.json",) * 2, ("b/state.json",) * 2]),
+    ],
+)
+def test_two_paths_are_the_two_sides_unless_each_names_both(conf, train, expected):
+    config = conf.load(f"data: {{directions: por-en, train: {train}}}")
+    assert paths(conf, config) == expected
+    assert paths(conf, conf.load(config.to_yaml())) == expected
+
+
+def test_wildcards_pair_the_files_of_both_sides_in_order(conf):
+    (conf.folder / "por-en").mkdir()
+    write(conf.folder / "por-en", "b.por", "b.en", "a.1.por", "a.1.en", "a.10.por", "a.10.en", "README", ".c.por")
+    (conf.folder / "por-en" / "d.por").mkdir()
+    text = "data: {directions: en-por, train: '{pair}/*.{lang}'}"
+    config = conf.load(text, check_files=True)
+    assert paths(conf, config) == [(f"por-en/{x}.en", f"por-en/{x}.por") for x in ("a.1", "a.10", "b")]
+    single = conf.load(text, "data.train='{pair}/?.{lang}'", check_files=True)
+    assert paths(conf, single) == [("por-en/b.en", "por-en/b.por")]
+    two = conf.load(text, "data.train=['*/?.en', '*/?.por']", check_files=True)
+    assert paths(conf, two) == [("por-en/b.en", "por-en/b.por")]
+
+
+def test_brackets_in_names_are_no_wildcards(conf):
+    write(conf.folder, "[x] 1.por", "[x] 1.en", "x 1.por", "x 1.en")
+    config = conf.load("data: {directions: por-en, train: '[x] *.{lang}'}", check_files=True)
+    assert paths(conf, config) == [("[x] 1.por", "[x] 1.en")]
+
+
+def test_a_file_without_a_partner_is_named(conf):
+    write(conf.folder, "a.por", "a.en", "b.por", "c.en")
+    (error,) = conf.errors("data: {directions: por-en, train: '*.{lang}'}", check_files=True)
+    assert error == "conf.yaml:1: data.train: no such file: b.en, c.por; b.por has no partner"
+
+
+def test_wildcards_without_any_file_are_an_error(conf):
+    (error,) = conf.errors("data: {directions: por-en, train: ['x/*.{lang}', '*.parquet']}", check_files=True)
+    assert error == "conf.yaml:1: data.train: no such file: *.parquet, x/*.en, x/*.por"
+
+
+@pytest.mark.parametrize(
+    ("train", "fact"),
+    [
+        ("[]", "expected a path"),
+        ("[['a', 'b', 'c']]", "expected a path"),
+        ("[a, b, c]", "{lang}"),
+        ("[a]", "{lang}"),
+        ("['*.por', 'x.en']", "same wildcards"),
+        ("'**/x.{lang}'", r"\*\*"),
+        ("['x.{lang}', 'x.{lang}']", "same file twice: x.por"),
+        ("['x*.{lang}', 'x1.{lang}']", "same file twice: x1.por"),
+        ("[x.zip, x.en]", "x.zip holds both sides"),
+        ("'x.{lang}.parquet'", "both sides"),
+        ("x.csv", r"{lang}.*\.tsv"),
+    ],
+)
+def test_lists_and_wildcards_that_cannot_be_meant(conf, train, fact):
+    write(conf.folder, "x1.por", "x1.en")
+    (error,) = conf.errors(f"data:\n  directions: [por-en]\n  train: {train}")
+    assert re.match(f"conf.yaml:3: data.train: .*{fact}", error)
+
+
+def test_codes_of_files_replace_those_of_languages(conf):
+    write(conf.folder, "en-pt.txt.zip", "x.en-pt.pt.gz", "x.en-pt.en.gz")
+    text = "data: {directions: por-en, train: '{pair}.txt.zip', test: 'x.{pair}.{lang}.gz', file_codes: {por: pt}}"
+    config = conf.load(text, check_files=True)
+    (files,) = config.data.files(parse("por-en"), "train")
+    assert [(file.path.name, file.column) for file in files] == [("en-pt.txt.zip", "pt"), ("en-pt.txt.zip", "en")]
+    assert paths(conf, config, "test") == [("x.en-pt.pt.gz", "x.en-pt.en.gz")]
+    for bad in ("{por: ''}", "{por: 'a/b'}", "{por: '*'}", "{p-t: pt}", "{por: 5}"):
+        (error,) = conf.errors(text, f"data.file_codes={bad}")
+        assert error.startswith("--set data.file_codes")
+
+
+def test_numbers_are_for_tables_without_names(conf):
+    text = "data: {directions: por-en, train: x.tsv, valid: x.parquet}"
+    (error,) = conf.errors(text, "data.columns=[1, 2]")
+    assert re.match(r"--set data.columns: .*x\.parquet", error)
+    assert conf.load(text, "data.columns=[pt, en]")
+
+
+def test_the_earlier_name_of_columns_still_works(conf):
+    text = "data: {directions: por-en, train: x.tsv, %s: [2, 1]}"
+    assert conf.load(text % "tsv_columns").data == conf.load(text % "columns").data
+
+
+def test_a_folder_whose_name_has_a_meaning_in_paths(conf):
+    folder = conf.folder / "a*b"
+    folder.mkdir()
+    (folder / "conf.yaml").write_text("data: {directions: por-en, train: 'x.{lang}'}")
+    with pytest.raises(ConfigError, match=r"a\*b: .*rename"):
+        load_config(folder / "conf.yaml", check_files=False)

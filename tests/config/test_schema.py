@@ -59,7 +59,12 @@ def test_it_accepts_what_load_config_accepts(conf, text):
 
 @pytest.mark.parametrize(
     "directions",
-    ["no-en", "{from: [no, tur], to: en}", "[no-en, {src: tur, tgt: en, label: x, valid: null}]"],
+    [
+        "no-en",
+        "{src: no, tgt: en, test: ['a.{lang}', [a, b], x.zip]}",
+        "{from: [no, tur], to: en}",
+        "[no-en, {src: tur, tgt: en, label: x, valid: null}]",
+    ],
 )
 def test_it_accepts_every_way_to_write_directions(conf, directions):
     text = f"data: {{directions: {directions}, train: 'train.{{pair}}.{{lang}}'}}"

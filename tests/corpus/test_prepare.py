@@ -150,7 +150,7 @@ def test_only_what_changed_is_made_again(configure, corpus, monkeypatch):
     encoded.clear()
     prepare(configure("store.valid_cap=10"), Bars())
     assert scanned == []
-    assert [files[0].path.name for files, _ in encoded] == [f"valid.{x}-en.{x}.gz" for x in ("por", "rus", "glg")]
+    assert [files[0][0].path.name for files, _ in encoded] == [f"valid.{x}-en.{x}.gz" for x in ("por", "rus", "glg")]
     more = "\n".join([*sentences("rus", 0, 121), ""]), "\n".join([*sentences("en", 0, 121), ""])
     for language, text in zip(("rus", "en"), more, strict=True):
         (corpus / f"train.rus-en.{language}.gz").write_bytes(gzip.compress(text.encode()))

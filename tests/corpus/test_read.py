@@ -145,10 +145,10 @@ def test_blocks_hold_the_pairs_however_they_are_cut(tmp_path_factory, lines, chu
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(read, "CHUNK", chunk)
         patch.setattr(read, "BLOCK_LINES", most)
-        blocks = list(read_blocks(files))
+        blocks = list(read_blocks([files]))
         found = list(read_pairs(*files))
         valid = [i for i in wanted if found[i] is not None]
-        some = list(read_some(files[0], np.array(valid, dtype=np.int64)))
+        some = list(read_some([files[0]], np.array(valid, dtype=np.int64)))
     decoded = map(utf8, lines)
     assert found == [None if line is None else (line.strip(), f"{line}!".strip()) for line in decoded]
     assert some == [found[i][0] for i in valid]
@@ -158,14 +158,14 @@ def test_blocks_hold_the_pairs_however_they_are_cut(tmp_path_factory, lines, chu
 
 
 def test_an_empty_corpus_is_one_block_without_lines(tmp_path):
-    (block,) = read_blocks(pair_of_files(tmp_path, b"", b""))
+    (block,) = read_blocks([pair_of_files(tmp_path, b"", b"")])
     assert block.count == 0
     assert block.sentences() == ([], [], [])
 
 
 def test_a_block_can_be_shortened_and_names_what_is_not_utf8(tmp_path):
     path = write(tmp_path, "x.gz", b"en\tpt\n" + b"a\tb\n" * 3 + b"c\t\xffd\n" + b"e\tf\n")
-    (block,) = read_blocks((TextFile(path, "en"), TextFile(path, "pt")))
+    (block,) = read_blocks([(TextFile(path, "en"), TextFile(path, "pt"))])
     assert block.sentences() == (["a", "a", "a", "", "e"], ["b", "b", "b", "", "f"], [3])
     assert block.head(2).sentences() == (["a", "a"], ["b", "b"], [])
     assert str(block.invalid(3, "do this")).startswith(f"{path}:5: not UTF-8 (byte 0xff at 0)")
@@ -173,10 +173,10 @@ def test_a_block_can_be_shortened_and_names_what_is_not_utf8(tmp_path):
 
 def test_some_sentences_are_read_by_their_positions(tmp_path):
     path = write(tmp_path, "x.zst", b"en\tpt\n" + b"".join(b"%d\t %d \n" % (i, 10 * i) for i in range(50)))
-    assert list(read_some(TextFile(path, "pt"), np.array([0, 7, 49]))) == ["0", "70", "490"]
-    assert list(read_some(TextFile(path, 0), np.array([0, 1]))) == ["en", "0"]
+    assert list(read_some([TextFile(path, "pt")], np.array([0, 7, 49]))) == ["0", "70", "490"]
+    assert list(read_some([TextFile(path, 0)], np.array([0, 1]))) == ["en", "0"]
     with pytest.raises(CorpusError, match="changed"):
-        list(read_some(TextFile(path, "pt"), np.array([50])))
+        list(read_some([TextFile(path, "pt")], np.array([50])))
 
 
 @pytest.mark.parametrize("name", ["x.gz", "x.zst"])

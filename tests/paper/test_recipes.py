@@ -38,11 +38,11 @@ def test_every_recipe_has_a_config_for_its_languages_both_ways(name: str, tmp_pa
     other = load_config(path, [f"data.directions={{from: en, to: [{', '.join(LANGUAGES[name])}]}}"], check_files=False)
     files = other.data.files(other.data.directions[0], "train")
     assert files is not None
-    assert files[0].path.parent == tmp_path / name
+    assert files[0][0].path.parent == tmp_path / name
 
 
 def test_the_config_of_the_demo_finds_its_corpus() -> None:
     config = load_config(recipe_config("tiny-webui"))
     files = config.data.files(config.data.directions[0], "test")
     assert files is not None
-    assert files[0].path == demo_corpus() / "test.por-en.por.gz"
+    assert files[0][0].path == demo_corpus() / "test.por-en.por.gz"
