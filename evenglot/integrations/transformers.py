@@ -85,10 +85,11 @@ class BalancedTrainer(Trainer):
         self._started_as = balancer.state_dict()
         self._evaluated: list[Tensor] = []
         self._since_log = _Losses()
+        self._sampled_with: dict[str, Any] = {}
         if self.train_dataset is not None:
             self._groups = _column(self.train_dataset, group_column)
             self._lengths = _lengths(self.train_dataset) if lengths is None and tokens is not None else lengths
-            self._new_sampler()
+            self._sample()
         # Before the others: one that saves a checkpoint after a step must find the step reported.
         self.callback_handler.callbacks.insert(0, _Reporter(self))
 
@@ -98,7 +99,7 @@ class BalancedTrainer(Trainer):
         """Batches from the balanced sampler. Not prepared by accelerate, which would divide and pad them again."""
         if self.train_dataset is None:
             return super().get_train_dataloader()  # it raises
-        self._new_sampler()
+        self._sample()
         args, dataset, collator = self.args, self.train_dataset, self.data_collator
         if hasattr(dataset, "column_names"):
             dataset = self._remove_unused_columns(dataset, description="training")
@@ -140,22 +141,22 @@ class BalancedTrainer(Trainer):
             )
         self._signature_columns = [*columns, self.group_column]  # type: ignore[assignment]
 
-    def _new_sampler(self) -> None:
+    def _sample(self) -> None:
+        """Make a sampler, unless there is one for these arguments, which a search of hyperparameters changes."""
         args = self.args
-        self.sampler = BalancedBatchSampler(
-            self._groups,
-            self.balancer,
-            None if self._tokens is not None else args.train_batch_size,
-            self._interval_updates,
-            seed=args.seed if args.data_seed is None else args.data_seed,
-            lengths=self._lengths,
-            tokens=self._tokens,
-            accumulate=args.gradient_accumulation_steps,
-            rank=args.process_index,
-            world=args.world_size,
-        )
-        self.group_loss = GroupLoss(self.sampler)
-        self._epochs = _Epochs(self.sampler)
+        options = {
+            "batch_size": None if self._tokens is not None else args.train_batch_size,
+            "seed": args.seed if args.data_seed is None else args.data_seed,
+            "accumulate": args.gradient_accumulation_steps,
+            "rank": args.process_index,
+            "world": args.world_size,
+            "interval_updates": self._interval_updates,
+            "tokens": self._tokens,
+        }
+        if options != self._sampled_with:
+            self.sampler = BalancedBatchSampler(self._groups, self.balancer, lengths=self._lengths, **options)
+            self.group_loss = GroupLoss(self.sampler)
+            self._epochs, self._sampled_with = _Epochs(self.sampler), options
 
     # ----------------------------------------------------------------------------------------------------- position
 
@@ -406,11 +407,13 @@ def _refuse_what_is_not_served(trainer: BalancedTrainer) -> None:
     """Raise for arguments with which the losses, their sums or the batches would be wrong."""
     args, balancer = trainer.args, trainer.balancer
     parallel = getattr(trainer.accelerator, "parallelism_config", None)
+    routed = getattr(getattr(trainer.model, "config", None), "output_router_logits", False)
     for is_used, option, message in (
         (trainer.compute_loss_func is not None, "compute_loss_func", "the loss is computed by group; leave it out"),
         (trainer.is_deepspeed_enabled or args.deepspeed, "deepspeed", "not supported: use torchrun with DDP or FSDP"),
         (args.n_gpu > 1, "n_gpu", f"{args.n_gpu} GPUs in one process: start a process for each one with torchrun"),
         (getattr(parallel, "non_data_parallel_size", 1) > 1, "parallelism_config", "only data parallel is supported"),
+        (routed, "output_router_logits", "not supported: the loss of the routers would be lost; set it to False"),
         (args.auto_find_batch_size, "auto_find_batch_size", "not supported: choose a batch size, or pass tokens="),
         (args.use_liger_kernel, "use_liger_kernel", "not supported: its loss has no losses of single labels"),
         (getattr(args, "group_by_length", False), "group_by_length", "pass tokens= for batches of similar lengths"),

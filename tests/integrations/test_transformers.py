@@ -249,6 +249,21 @@ def test_training_again_starts_from_the_beginning(tmp_path):
     assert torch.equal(weights_of(trainer), first)
 
 
+def test_arguments_may_change_before_training(tmp_path):
+    """As a search of hyperparameters does; looking at the loader in mid-training changes nothing."""
+
+    class Look(TrainerCallback):
+        def on_step_end(self, args, state, control, **others):
+            len(trainer.get_train_dataloader())
+
+    usual = new_trainer(tmp_path, model=exact(), **SGD)
+    usual.train()
+    trainer = new_trainer(tmp_path, model=exact(), given={"callbacks": [Look()]}, **SGD)
+    trainer.args.per_device_train_batch_size, trainer.args.gradient_accumulation_steps = 4, 4
+    trainer.train()
+    torch.testing.assert_close(weights_of(trainer), weights_of(usual), rtol=1e-9, atol=1e-11)
+
+
 # -------------------------------------------------------------------------------------------------------- stopping
 
 
@@ -523,6 +538,7 @@ class Stream(IterableDataset):
         ),
         ("model", lambda folder: new_trainer(folder, model=regression(), kind="bert").evaluate()),
         ("model", lambda folder: new_trainer(folder, model=without_start()).evaluate()),
+        ("output_router_logits", lambda folder: new_trainer(folder, model=with_routers())),
         ("language", lambda folder: new_trainer(folder).evaluate(renamed("xx"))),
         ("labels", lambda folder: new_trainer(folder, given={"train_dataset": without_labels()}).train()),
     ],
@@ -543,6 +559,12 @@ def regression():
 def without_start():
     model = new_model()
     model.config.decoder_start_token_id = None
+    return model
+
+
+def with_routers():
+    model = new_model()
+    model.config.output_router_logits = True
     return model
 
 
@@ -615,6 +637,7 @@ def test_two_processes_train_and_evaluate_as_one(strategy, args, tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.skipif(not IS_5, reason="4.57 cannot load an optimizer in several processes on CPUs")
 @pytest.mark.parametrize("workers", [0, 2])
 def test_two_processes_resume_with_the_same_bits(workers, tmp_path):
     """In mid-interval, and at the end of an epoch."""
