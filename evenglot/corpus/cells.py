@@ -14,21 +14,17 @@ NESTED = "translation"  # Hugging Face's name for an object with all languages
 Column = int | str
 
 
-def cells(lines: Iterable[bytes], columns: Sequence[Column], file: TextFile, first: int) -> list[list[bytes]]:
+def cells(lines: Iterable[bytes], columns: Sequence[Any], file: TextFile, first: int) -> list[list[bytes]]:
     """Columns of some lines of a TSV or JSONL file, of which the first is line `first` of the file."""
-    found: list[list[bytes]] = [[] for _ in columns]
-    cells_of = _json_cells if file.kind == "jsonl" else _tsv_cells
-    for number, line in enumerate(lines, first):
-        for column, cell in zip(found, cells_of(line, columns, f"{file}:{number}"), strict=True):
-            column.append(cell)
-    return found
-
-
-def _tsv_cells(line: bytes, columns: Sequence[Any], place: str) -> list[bytes]:
-    row = line.split(b"\t")
-    if len(row) <= max(columns):
-        raise CorpusError(f"{place}: {len(row)} columns, but column {max(columns) + 1} is needed")
-    return [row[column] for column in columns]
+    if file.kind == "jsonl":
+        rows = [_json_cells(line, columns, file, number) for number, line in enumerate(lines, first)]
+        return [[row[side] for row in rows] for side in range(len(columns))]
+    rows = [line.split(b"\t") for line in lines]
+    width = max(columns) + 1
+    for number, row in enumerate(rows, first):
+        if len(row) < width:
+            raise CorpusError(f"{file}:{number}: {len(row)} columns, but column {width} is needed")
+    return [[row[column] for row in rows] for column in columns]
 
 
 def column_of(file: TextFile, header: bytes) -> int:
@@ -39,28 +35,33 @@ def column_of(file: TextFile, header: bytes) -> int:
     return names.index(file.column)
 
 
-def _json_cells(line: bytes, columns: Sequence[Any], place: str) -> list[bytes]:
+def _json_cells(line: bytes, columns: Sequence[str], file: TextFile, number: int) -> list[bytes]:
     """Values of an object; the line itself for each if it is not UTF-8, so that it is treated as such text is."""
     try:
         row = json.loads(line.decode("utf-8"))
     except UnicodeDecodeError:
         return [line for _ in columns]
     except (ValueError, RecursionError) as error:
-        raise CorpusError(f"{place}: not JSON ({error})") from None
+        raise CorpusError(f"{file}:{number}: not JSON ({error})") from None
     if not isinstance(row, dict):
-        raise CorpusError(f"{place}: expected an object with the languages as keys, got {_type(row)}")
-    return [_json_cell(row, column, place) for column in columns]
+        raise CorpusError(f"{file}:{number}: expected an object with the languages as keys, got {_type(row)}")
+    texts = [_text(row, column, file, number) for column in columns]
+    return [text.replace("\n", " ").encode("utf-8", "surrogatepass") for text in texts]  # half a pair is not UTF-8
 
 
-def _json_cell(row: dict[str, Any], column: str, place: str) -> bytes:
+def _text(row: dict[str, Any], column: str, file: TextFile, number: int) -> str:
+    """The text of a column, which can be nested; the usual cases first."""
     value = row.get(column)
-    if not isinstance(value, str):
-        value = row
-        for name in path_of(column, row, place):
-            value = value[name]
+    if column not in row and isinstance(inside := row.get(NESTED), dict):
+        value = inside.get(column)
+    if isinstance(value, str):
+        return value
+    value, place = row, f"{file}:{number}"
+    for name in path_of(column, row, place):
+        value = value[name]
     if not isinstance(value, str):
         raise CorpusError(f"{place}: {column!r} is {_type(value)}, not text")
-    return value.replace("\n", " ").encode("utf-8", "surrogatepass")  # half a surrogate pair is not UTF-8 either
+    return value
 
 
 def _type(value: Any) -> str:
