@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from functools import cached_property
 from itertools import product
 from pathlib import Path
@@ -22,7 +23,7 @@ from evenglot.config.errors import Faults, Keys, refuse, show
 from evenglot.config.patterns import Columns, Pattern, Sides, check_fields, check_pattern, find, missing
 from evenglot.config.section import Context, Section, absolute, key
 from evenglot.directions import Direction, Grouping, GroupMap, check_code, group_of, parse
-from evenglot.wording import some
+from evenglot.wording import did_you_mean, some
 
 Split = Literal["train", "valid", "test"]
 SPLITS: tuple[Split, ...] = ("train", "valid", "test")
@@ -154,6 +155,11 @@ order of the languages in the file name. null: [1, 2]""",
         grid="free",
         group="",
     )
+    codes: Mapping[Code, Annotated[str, Field(min_length=1)]] = key(
+        {},
+        "With model.init: names of languages in its tokenizer, where they differ: {por: por_Latn}.",
+        shown=None,
+    )
     grouping: Grouping = key(
         "pair",
         "Directions that share one sampling weight: each alone (pair), or all with the same source, target or label.",
@@ -197,7 +203,7 @@ order of the languages in the file name. null: [1, 2]""",
     def _check(self, info: ValidationInfo) -> Self:
         context = Context.of(info)
         refuse(self._repeated(context))
-        refuse([*self._unlabelled(), *self._without_training()])
+        refuse([*self._unlabelled(), *self._without_training(), *self._unused_codes()])
         refuse([*self._mistaken(), *(self._missing() if context.check_files else ())])
         return self
 
@@ -217,6 +223,12 @@ order of the languages in the file name. null: [1, 2]""",
                 if entry.label is None:
                     name = entry.directions[0].name
                     yield ("directions", position), f"{name} has no label, but data.grouping is 'label'"
+
+    def _unused_codes(self) -> Faults:
+        languages = sorted({code for direction in self.directions for code in (direction.src, direction.tgt)})
+        for language in self.codes:
+            if language not in languages:
+                yield ("codes", language), f"not a language of data.directions; {did_you_mean(language, languages)}"
 
     def _without_training(self) -> Faults:
         names = [d.name for d in self.directions if self._pattern_of(d, "train")[1] is None]

@@ -25,6 +25,8 @@ from safetensors.torch import load, save_file
 from torch import Tensor
 
 from evenglot.files import UNFINISHED, checksum, digest, finished_folder, remove_folder, write_json
+from evenglot.model.interface import TranslationModel
+from evenglot.model.pretrained import build_pretrained
 from evenglot.model.transformer import Shape, Transformer
 
 MODEL, OPTIMIZER, STATE = "model.safetensors", "optimizer.safetensors", "state.json"
@@ -325,13 +327,15 @@ def fingerprint(checkpoint: Checkpoint) -> str:
     return code.hexdigest()
 
 
-def load_model(chosen: Checkpoint) -> Transformer:
+def load_model(chosen: Checkpoint) -> TranslationModel:
     """The model of a checkpoint, in evaluation mode."""
     return model_of(chosen.read())
 
 
-def model_of(content: Content) -> Transformer:
+def model_of(content: Content) -> TranslationModel:
     """The model in the content of a checkpoint, in evaluation mode."""
-    model = Transformer(Shape(**content.state["shape"]))
+    state = content.state
+    pretrained = state.get("pretrained")
+    model = Transformer(Shape(**state["shape"])) if pretrained is None else build_pretrained(pretrained)
     model.load_state_dict(content.model)
     return model.eval()

@@ -8,7 +8,7 @@ from typing import Any
 
 from evenglot.corpus.prepared import open_prepared
 from evenglot.corpus.store import Store
-from evenglot.directions import SIDES, Direction, parse
+from evenglot.directions import Direction, parse
 from evenglot.files import finished_folder, write_json
 from evenglot.inference.engines import SearchOptions
 from evenglot.inference.translate import Device, EngineName, Translator, choose, translator_of, usable_device
@@ -101,7 +101,7 @@ def score_run(
         _refuse_other_vocabulary(run, store)
         chosen = choose(run, which)
         model = load_model(chosen)
-        translator = translator_of(run, config.data.directions, chosen, model, device, engine)
+        translator = translator_of(run, config.data, chosen, model, device, engine)
         translate_split(translator, store, split, options, folder, bars)
         made = {"beam": options.beam, "engine": engine, "which": which, "step": chosen.step}
         model = model.to(usable_device(device))
@@ -120,8 +120,9 @@ def score_run(
 
 def _refuse_other_vocabulary(run: Run, store: Store) -> None:
     """Raise RunError if store and run have different vocabularies: token ids of references come from the store."""
-    for side in SIDES:
-        if (run.vocabulary / f"{side}.model").read_bytes() != store.vocabulary_file(side).read_bytes():
+    for file in store.vocabulary_files:
+        own = run.vocabulary / file.name
+        if not own.exists() or own.read_bytes() != file.read_bytes():
             raise RunError(
                 f"{store.folder}: has another vocabulary than this run, as it was prepared again after training; train "
                 "a new run, or translate with `evenglot translate` and run `evenglot score` with --hypotheses"

@@ -18,6 +18,7 @@ from evenglot.inference.ctranslate2.about import ABOUT, read_about, vocabulary
 from evenglot.inference.ctranslate2.convert import Quantization, write_model
 from evenglot.inference.ctranslate2.engine import CTranslate2Engine
 from evenglot.inference.ctranslate2.package import package
+from evenglot.model.transformer import Transformer
 from evenglot.runs.checkpoint import load_model
 from evenglot.runs.run import Run
 from evenglot.symbols import EOS
@@ -47,6 +48,11 @@ def export(
     _refuse_if_taken(folder)
     config, chosen = run.config(), run.best()
     model = load_model(chosen)
+    if not isinstance(model, Transformer):
+        raise ValueError(
+            f"{run.folder}: fine-tuned from a pretrained model; export it with --to huggingface, and convert that with "
+            "ct2-transformers-converter"
+        )
     source = vocabulary(run.vocabulary, "source")
     sample = list(islice(tagged_sentences(config, sentences), SAMPLE))
     sources = [_encode(source, piece, text, model.shape.max_positions) for piece, text in sample]
