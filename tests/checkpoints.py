@@ -37,7 +37,7 @@ SMALL = {
     "decoder_ffn_dim": 48,
     "max_position_embeddings": POSITIONS,
 }
-SMALL_T5 = {"d_model": 32, "d_kv": 16, "d_ff": 48, "num_layers": 1, "num_decoder_layers": 2, "num_heads": 2}
+SMALL_T5 = {"d_model": 32, "d_kv": 16, "d_ff": 48, "num_layers": 2, "num_heads": 2}
 
 
 @cache

@@ -132,6 +132,8 @@ class PretrainedTokenizers:
             reason = (str(error).strip() or type(error).__name__).splitlines()[0]
             raise PretrainedError(f"{self.folder}: the tokenizer cannot be loaded: {reason}") from error
         self._refuse_other(found)
+        if self.config.family.tag is None and found.tgt_lang is None:
+            found.tgt_lang = found.src_lang  # any will do: they matter to `_frame` only, which sets them
         return found
 
     def _refuse_other(self, tokenizer: Any) -> None:

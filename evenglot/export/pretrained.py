@@ -141,7 +141,7 @@ def _compare_batch(transformers: Any, theirs: Any, model: Pretrained, batch: _Se
     inputs = {"input_ids": source, "attention_mask": (torch.arange(source.size(1)) < lengths[:, None]).long()}
     longest = min(LONGEST, model.max_positions - len(begin) + 1)
     ours = greedy(model, source, lengths, longest, begin)
-    settings = transformers.GenerationConfig(
+    theirs.generation_config = transformers.GenerationConfig(
         max_length=longest + len(begin),
         num_beams=1,
         eos_token_id=eos,
@@ -150,9 +150,9 @@ def _compare_batch(transformers: Any, theirs: Any, model: Pretrained, batch: _Se
         suppress_tokens=[pad],  # as in our search
     )
     start = torch.tensor(begin).expand(len(source), -1)
-    found = theirs.generate(**inputs, decoder_input_ids=start, generation_config=settings)[:, len(begin) :].tolist()
+    found = theirs.generate(**inputs, decoder_input_ids=start)[:, len(begin) :].tolist()
     cut = [line[: line.index(eos)] if eos in line else line for line in found]
-    same = sum(left == right[: len(left)] == right for left, right in zip(ours, cut, strict=True))
+    same = sum(left == right for left, right in zip(ours, cut, strict=True))
     return same, _largest_difference(theirs, model, inputs, lengths, [[*begin, *pieces][:longest] for pieces in ours])
 
 
