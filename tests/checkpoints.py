@@ -74,7 +74,9 @@ def save_tokenizer(kind: str, folder: Path) -> int:
     fairseq = listed("<s>", "<pad>", "</s>", "<unk>")
     if kind == "nllb":
         vocabulary, merges = byte_pairs()
-        made = transformers.NllbTokenizer(vocab=vocabulary, merges=merges, extra_special_tokens=[*CODES["nllb"].values()])
+        made = transformers.NllbTokenizer(
+            vocab=vocabulary, merges=merges, extra_special_tokens=[*CODES["nllb"].values()]
+        )
     elif kind == "mbart":
         from transformers.models.mbart.tokenization_mbart import FAIRSEQ_LANGUAGE_CODES as codes  # noqa: N811
 
@@ -135,7 +137,12 @@ def save_checkpoint(kind: str, folder: Path, seed: int = 1) -> Path:
     elif kind in ("mbart", "mbart50"):
         config, build = transformers.MBartConfig(vocab_size=size, **SMALL), transformers.MBartForConditionalGeneration
     elif kind == "marian":
-        own = {"pad_token_id": size - 1, "decoder_start_token_id": size - 1, "eos_token_id": 0, "forced_eos_token_id": 0}
+        own = {
+            "pad_token_id": size - 1,
+            "decoder_start_token_id": size - 1,
+            "eos_token_id": 0,
+            "forced_eos_token_id": 0,
+        }
         config, build = transformers.MarianConfig(vocab_size=size, **own, **SMALL), transformers.MarianMTModel
     else:
         more = {"tie_word_embeddings": False, "feed_forward_proj": "gated-gelu"} if kind == "madlad" else {}

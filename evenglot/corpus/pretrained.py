@@ -96,7 +96,7 @@ class PretrainedTokenizers:
         if self.config.family.tag is not None and language not in given:
             return None
         where = f"data.codes.{language}" if language in given else "data.codes"
-        hint = did_you_mean(found, self._known) if len(self._known) < 20 else _nearest(found, self._known)
+        hint = _nearest(found, self._known)
         raise PretrainedError(f"{where}: the tokenizer of {self.folder} has no language code {found!r}; {hint}")
 
     def coverage(self, sentences: Sequence[str], side: Side) -> Coverage:
@@ -224,7 +224,7 @@ def coverage_by_language(
 
 
 def _nearest(code: str, known: Iterable[str]) -> str:
-    """The nearest of many codes: one that begins the same, or looks similar."""
+    """The nearest code: one that begins the same, or looks similar."""
     words = sorted(known)
     begins = [word for word in words if word.startswith(code)] or [word for word in words if word[:2] == code[:2]]
     return f"did you mean {begins[0]!r}?" if begins else did_you_mean(code, words)
