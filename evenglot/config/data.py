@@ -158,7 +158,6 @@ order of the languages in the file name. null: [1, 2]""",
     codes: Mapping[Code, Annotated[str, Field(min_length=1)]] = key(
         {},
         "With model.init: names of languages in its tokenizer, where they differ: {por: por_Latn}.",
-        shown=None,
     )
     grouping: Grouping = key(
         "pair",

@@ -21,11 +21,6 @@ DROPOUTS = ("dropout", "attention_dropout", "activation_dropout")
 class ModelSettings(Section):
     """The Transformer. A null dimension follows from `size`."""
 
-    init: FilePath | None = key(
-        None,
-        "Folder of a pretrained Hugging Face checkpoint (M2M100/NLLB, mBART, Marian, T5/MADLAD) to fine-tune, with its "
-        "own tokenizer. It determines all other keys but the dropout rates, which are its own unless set.",
-    )
     size: Literal["tiny", "mini", "small", "base", "big"] = key(
         "base",
         """\
@@ -44,6 +39,12 @@ feed-forward 2048, 8 heads; used in the paper) or big (1024, 6+6, feed-forward 4
         512, "Maximum sentence length in subwords, including the language tag and end of sentence."
     )
     share_embeddings: bool | None = key(None, "Share source and target embeddings; null: if the vocabulary is joint.")
+    init: FilePath | None = key(
+        None,
+        "Folder of a pretrained Hugging Face checkpoint (M2M100/NLLB, mBART, Marian, T5/MADLAD) to fine-tune with its "
+        "own tokenizer. It determines all other keys of this section; dropout rates are its own unless set.",
+        group="",
+    )
 
     def part(self, name: Literal["dim", "ffn", "encoder_layers", "decoder_layers", "heads"]) -> int:
         """A dimension of the model: as configured, or as given by `size`."""
