@@ -43,6 +43,7 @@ feed-forward 2048, 8 heads; used in the paper) or big (1024, 6+6, feed-forward 4
         None,
         "Folder of a pretrained Hugging Face checkpoint (M2M100/NLLB, mBART, Marian, T5/MADLAD) to fine-tune with its "
         "own tokenizer. It determines all other keys of this section; dropout rates are its own unless set.",
+        resume="free",  # the folder may move; its content may not change
         group="",
     )
 

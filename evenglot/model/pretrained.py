@@ -120,7 +120,10 @@ class Pretrained(TranslationModel):
 
     def project(self, hidden: Tensor) -> Tensor:
         """Logits (..., target_pieces) of hidden states."""
-        return F.linear(hidden, self.output_embedding)
+        weight = self.model.get_output_embeddings().weight
+        if not self._has_bias:
+            return F.linear(hidden, weight)
+        return F.linear(hidden[..., :-1], weight, self.model.final_logits_bias[0].to(weight.dtype))
 
     def description(self) -> dict[str, Any]:
         """config.json of the checkpoint, with the dropout rates that are used."""

@@ -1,7 +1,9 @@
 """Pretrained checkpoints of every family train in our loop, and nothing of them is changed but the weights."""
 
 import json
+import pickle
 import shutil
+import sys
 from functools import cache
 
 import numpy as np
@@ -16,6 +18,7 @@ from evenglot.corpus.prepared import StoreError, open_prepared
 from evenglot.directions import parse
 from evenglot.export.ctranslate2 import export as to_ctranslate2
 from evenglot.export.huggingface import export
+from evenglot.extras import MissingExtraError
 from evenglot.inference.engines import SearchOptions
 from evenglot.inference.translate import load
 from evenglot.model.families import FAMILIES, PretrainedError
@@ -245,6 +248,19 @@ def test_the_losses_of_the_checkpoint_are_the_baseline(prepared, tmp_path):
     )
 
 
+def test_other_processes_encode_the_same(prepared):
+    store = open_prepared(configured(prepared("m2m100")))
+    direction, lines = parse("aa-en"), store.text("aa-en", "valid", "target")
+    expected = store.tokenizers.frames(direction), store.tokenizers.encode(lines, "target")
+    sent = pickle.loads(pickle.dumps(store.tokenizers))
+    assert not vars(sent).keys() & {"_tokenizer", "_known"}  # what is loaded stays here
+    assert (sent.frames(direction), sent.encode(lines, "target")) == expected
+    assert [store.tokenizers.frames(direction)[1].around(ids) for ids in expected[1]] == [
+        store.corpus("aa-en", "valid").target[row].tolist() for row in range(len(lines))
+    ]
+    assert store.tokenizers.decode(expected[1]) == lines
+
+
 def test_dropout_is_that_of_the_checkpoint_unless_it_is_set(prepared, tmp_path):
     file = prepared("nllb")
     store = open_prepared(configured(file))
@@ -282,6 +298,15 @@ def test_init_as_a_baseline_needs_a_pretrained_model(conf):
 def rewrite(file, **changes):
     content = json.loads(file.read_text())
     file.write_text(json.dumps({**content, **changes}))
+
+
+def test_without_transformers_the_extra_is_named(prepared, monkeypatch):
+    config = configured(prepared("nllb"))
+    monkeypatch.setitem(sys.modules, "transformers", None)  # whoever imports it gets a ModuleNotFoundError
+    with pytest.raises(MissingExtraError, match=r"evenglot\[hf\]"):
+        create_model(config, open_prepared(config))
+    with pytest.raises(MissingExtraError, match=r"evenglot\[hf\]"):
+        open_prepared(config).tokenizers.frames(parse("aa-en"))
 
 
 def test_checkpoints_that_cannot_be_used_are_refused_before_anything_is_read(prepared, tmp_path):
@@ -330,10 +355,11 @@ def test_sentences_may_not_exceed_the_positions(prepared):
 def test_a_checkpoint_that_changed_is_refused_on_resume(prepared, tmp_path):
     file = copied(prepared("nllb"), tmp_path / "copy")
     train(configured(file, "train.updates=1"), tmp_path / "run")
-    shutil.rmtree(file.parent / "init")
+    (file.parent / "init").rename(file.parent / "moved")
+    train(configured(file, "train.updates=2", "model.init=moved"), tmp_path / "run", resume=True)
     save_checkpoint("nllb", file.parent / "init", seed=2)
     with pytest.raises(RunError, match=r"init: .*changed"):
-        train(configured(file, "train.updates=2"), tmp_path / "run", resume=True)
+        train(configured(file, "train.updates=3"), tmp_path / "run", resume=True)
 
 
 def test_a_store_with_another_tokenizer_is_refused(prepared, tmp_path):
