@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.util import find_spec
+from typing import Any
 
 # The packages of the extra `train`, as they are imported.
 TRAIN = (
@@ -32,3 +37,30 @@ def missing(extra: str, *packages: str) -> MissingExtraError:
 def absent() -> list[str]:
     """The packages of `train` that are not installed."""
     return [name for name in TRAIN if find_spec(name) is None]
+
+
+def import_transformers() -> Any:
+    """The transformers package, imported only when needed because the import takes seconds."""
+    try:
+        return importlib.import_module("transformers")
+    except ModuleNotFoundError as error:
+        if error.name != "transformers":
+            raise
+        raise missing("hf", "transformers") from error
+
+
+@contextmanager
+def quiet(transformers: Any) -> Iterator[None]:
+    """Silence progress bars and warnings of transformers, such as the advice to install sacremoses (not used here)."""
+    logging = transformers.utils.logging
+    verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.set_verbosity(verbosity)
+        if bars:
+            logging.enable_progress_bar()

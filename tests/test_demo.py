@@ -4,13 +4,12 @@ import json
 from io import StringIO
 
 import pytest
-import sentencepiece
 from rich.console import Console
 
 from evenglot.config import load_config
 from evenglot.corpus.prepared import open_prepared
 from evenglot.demo import MINUTES, UPDATES_A_MINUTE, run_demo
-from evenglot.directions import SIDES, parse
+from evenglot.directions import parse
 from evenglot.inference.engines import SearchOptions, TorchEngine
 from evenglot.inference.translate import Translator, usable_device
 from evenglot.runs.run import Run
@@ -31,10 +30,9 @@ def untrained_chrf(run: Run) -> dict[str, float]:
     """chrF++ of the model before its first update."""
     config = run.config()
     store = open_prepared(config)
-    vocabularies = [sentencepiece.SentencePieceProcessor(model_file=str(store.vocabulary_file(side))) for side in SIDES]
     model = create_model(config, store)
     translator = Translator(
-        TorchEngine(model, usable_device("cpu")), *vocabularies, config.data.directions, model.shape.max_positions
+        TorchEngine(model, usable_device("cpu")), store.tokenizers, config.data.directions, model.max_positions
     )
     found = {}
     for name in store.directions:

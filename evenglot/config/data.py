@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from functools import cached_property
 from importlib.util import find_spec
 from itertools import product
@@ -38,7 +39,7 @@ from evenglot.config.section import Context, Section, absolute, key
 from evenglot.directions import Direction, Grouping, GroupMap, check_code, group_of, parse
 from evenglot.extras import missing as missing_package
 from evenglot.text_file import DATASET, WITH_PYARROW, Corpus, Sides, kind_of
-from evenglot.wording import listed, some
+from evenglot.wording import did_you_mean, listed, some
 
 Split = Literal["train", "valid", "test"]
 SPLITS: tuple[Split, ...] = ("train", "valid", "test")
@@ -202,6 +203,10 @@ endings of its files. Numbers, [1, 2], are for .tsv without a header. null: [1, 
         resume="free",
         grid="free",
     )
+    codes: Mapping[Code, Annotated[str, Field(min_length=1)]] = key(
+        {},
+        "With model.init: names of languages in its tokenizer, where they differ: {por: por_Latn}.",
+    )
     grouping: Grouping = key(
         "pair",
         "Directions that share one sampling weight: each alone (pair), or all with the same source, target or label.",
@@ -248,7 +253,7 @@ endings of its files. Numbers, [1, 2], are for .tsv without a header. null: [1, 
     def _check(self, info: ValidationInfo) -> Self:
         context = Context.of(info)
         refuse(self._repeated(context))
-        refuse([*self._unlabelled(), *self._without_training(), *self._without_names()])
+        refuse([*self._unlabelled(), *self._without_training(), *self._without_names(), *self._unused_codes()])
         refuse([*self._mistaken(), *((*self._missing(), *self._unreadable()) if context.check_files else ())])
         return self
 
@@ -268,6 +273,12 @@ endings of its files. Numbers, [1, 2], are for .tsv without a header. null: [1, 
                 if entry.label is None:
                     name = entry.directions[0].name
                     yield ("directions", position), f"{name} has no label, but data.grouping is 'label'"
+
+    def _unused_codes(self) -> Faults:
+        languages = sorted({code for direction in self.directions for code in (direction.src, direction.tgt)})
+        for language in self.codes:
+            if language not in languages:
+                yield ("codes", language), f"not a language of data.directions; {did_you_mean(language, languages)}"
 
     def _without_training(self) -> Faults:
         names = [d.name for d in self.directions if self._pattern_of(d, "train")[1] is None]

@@ -33,6 +33,7 @@ from evenglot.config.source import Source, given_source, read_source
 from evenglot.config.training import ModelSettings, TrainSettings
 from evenglot.directions import shared_side
 from evenglot.files import write_text
+from evenglot.model.families import PretrainedError, read_config, weight_files
 from evenglot.wording import some
 
 
@@ -140,10 +141,11 @@ class BatchSettings(Section):
 
 
 AUTO = "auto:"  # followed by a mixture
+INIT = "init"  # the losses of the pretrained model
 
 
 def _reference_or_path(value: str, info: ValidationInfo) -> str:
-    return value if value.startswith(AUTO) else absolute(value, info)
+    return value if value == INIT or value.startswith(AUTO) else absolute(value, info)
 
 
 ReferenceOrPath = Annotated[str, Field(min_length=1), AfterValidator(_reference_or_path)]
@@ -182,6 +184,11 @@ class BalanceSettings(Section):
         if given == "auto":
             return "data"
         return given.removeprefix(AUTO) if isinstance(given, str) and given.startswith(AUTO) else None
+
+    @property
+    def starts_as_baseline(self) -> bool:
+        """Whether the baselines are the losses of the model before its first update (`baseline: init`)."""
+        return self.options.get("baseline") == INIT
 
     def without_baseline_file(self) -> BalanceSettings:
         """A copy without a baseline that may not exist yet: a file, or the losses of a reference run (`auto`)."""
@@ -313,9 +320,10 @@ class Config(Section):
         write_text(Path(path), self.to_yaml())
 
     @model_validator(mode="after")
-    def _sections_agree(self) -> Self:
+    def _sections_agree(self, info: ValidationInfo) -> Self:
         refuse(
             [
+                *self._init_faults(Context.of(info).check_files),
                 *self._vocabulary_faults(),
                 *self._batch_faults(),
                 *self._model_faults(),
@@ -325,7 +333,22 @@ class Config(Section):
         )
         return self
 
+    def _init_faults(self, check_files: bool) -> Faults:
+        if self.model.init is None:
+            if self.data.codes:
+                yield ("data", "codes"), "only the tokenizer of a pretrained model has them; set model.init"
+            if self.balance.starts_as_baseline:
+                yield ("balance", "baseline"), "'init' are the losses of a pretrained model; set model.init"
+        elif check_files:
+            try:
+                read_config(Path(self.model.init))
+                weight_files(Path(self.model.init))
+            except PretrainedError as error:
+                yield ("model", "init"), str(error)
+
     def _vocabulary_faults(self) -> Faults:
+        if self.model.init is not None:
+            return
         if self.vocabulary.kind == "separate" and shared_side(self.data.directions) is None:
             yield (
                 ("vocabulary", "kind"),
@@ -359,6 +382,8 @@ class Config(Section):
 
     def _model_faults(self) -> Faults:
         yield from self.model.faults()
+        if self.model.init is not None:
+            return
         if self.model.share_embeddings and self.vocabulary.kind == "separate":
             yield (
                 ("model", "share_embeddings"),

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
 from evenglot.config.errors import Faults
-from evenglot.config.section import Count, Finite, Section, key
+from evenglot.config.section import Count, FilePath, Finite, Section, key
 from evenglot.model.sizes import SIZES
 
 Fraction = Annotated[Finite, Field(ge=0, lt=1)]
 Positive = Annotated[Finite, Field(gt=0)]
 NotNegative = Annotated[Finite, Field(ge=0)]
+
+
+DROPOUTS = ("dropout", "attention_dropout", "activation_dropout")
 
 
 class ModelSettings(Section):
@@ -36,13 +39,39 @@ feed-forward 2048, 8 heads; used in the paper) or big (1024, 6+6, feed-forward 4
         512, "Maximum sentence length in subwords, including the language tag and end of sentence."
     )
     share_embeddings: bool | None = key(None, "Share source and target embeddings; null: if the vocabulary is joint.")
+    init: FilePath | None = key(
+        None,
+        "Folder of a pretrained Hugging Face checkpoint (M2M100/NLLB, mBART, Marian, T5/MADLAD) to fine-tune with its "
+        "own tokenizer. It determines all other keys of this section; dropout rates are its own unless set.",
+        resume="free",  # the folder may move; its content may not change
+        group="",
+    )
 
     def part(self, name: Literal["dim", "ffn", "encoder_layers", "decoder_layers", "heads"]) -> int:
         """A dimension of the model: as configured, or as given by `size`."""
         return getattr(self, name) or SIZES[self.size][name]
 
+    @property
+    def dropouts(self) -> dict[str, float]:
+        """The dropout rates that were set, by their names in transformers; others stay those of the checkpoint."""
+        found = {name: getattr(self, name) for name in DROPOUTS if name in self.model_fields_set}
+        rates = {name: rate for name, rate in found.items() if rate is not None}
+        return rates | ({"dropout_rate": rates["dropout"]} if "dropout" in rates else {})  # its name in T5
+
+    @model_serializer(mode="wrap")
+    def _without_defaults(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """With `init`, keys that were not set have no meaning and are left out."""
+        content: dict[str, Any] = serialize(self)
+        if self.init is None:
+            return content
+        return {name: value for name, value in content.items() if name in self.model_fields_set}
+
     def faults(self) -> Faults:
         """Contradictions between settings."""
+        if self.init is not None:
+            for name in sorted(self.model_fields_set - {"init", *DROPOUTS}):
+                yield ("model", name), "the checkpoint in model.init determines it; remove this key"
+            return
         dim, heads = self.part("dim"), self.part("heads")
         if dim % 2 or dim < 4:
             yield ("model", "dim"), f"expected an even number, 4 or more, got {dim}"

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import chain, compress
 from typing import Any
 
 import numpy as np
-import sentencepiece
 from numpy.typing import NDArray
 
+from evenglot.corpus.frames import Frame
 from evenglot.corpus.read import Block
-from evenglot.symbols import EOS
+from evenglot.corpus.tokenizers import Tokenizers
 
 Lengths = NDArray[np.int64]
 ShortLengths = NDArray[np.int32]  # kept in memory until a part is complete
@@ -40,12 +39,12 @@ class PieceLimits:
 
 @dataclass(frozen=True, eq=False)
 class Request:
-    """A block to be encoded: which of its pairs, the limits to keep, the tag, and whether the text is wanted too."""
+    """A block to be encoded: which of its pairs, the limits to keep, the special tokens, and is text wanted too?"""
 
     block: Block
     chosen: Mask | None  # None: all
     limits: PieceLimits
-    tag: str
+    frames: tuple[Frame, Frame]
     keep_text: bool
     advice: str | None  # for an error about text that is not UTF-8; None: it is left out
 
@@ -64,7 +63,7 @@ class Encoded:
 class Encoder:
     """Encodes blocks with the vocabularies of both sides."""
 
-    models: tuple[bytes, bytes]
+    tokenizers: Tokenizers
     dtypes: tuple[str, str]
 
     def __call__(self, request: Request) -> Encoded:
@@ -76,40 +75,36 @@ class Encoder:
         chosen[invalid] = False
         if not chosen.all():
             sources, targets = (list(compress(side, chosen.tolist())) for side in (sources, targets))
-        source_model, target_model = self._processors
-        ids = [source_model.encode(sources, num_threads=1), target_model.encode(targets, num_threads=1)]
+        ids = [self.tokenizers.encode(sources, "source"), self.tokenizers.encode(targets, "target")]
         lengths = [np.fromiter(map(len, side), np.int64, len(side)) for side in ids]
         broken = request.limits.broken_by(*lengths)
         fits = ~np.logical_or.reduce(list(broken.values()))
         if not fits.all():
-            sources, targets, *ids = (list(compress(side, fits.tolist())) for side in (sources, targets, *ids))
+            sources, targets = (list(compress(side, fits.tolist())) for side in (sources, targets))
+            ids = [list(compress(side, fits.tolist())) for side in ids]
             lengths = [each[fits] for each in lengths]
-        tag = source_model.piece_to_id(request.tag)
+        source, target = request.frames
         return Encoded(
-            ((lengths[0] + 2).astype(np.int32), (lengths[1] + 1).astype(np.int32)),
+            ((lengths[0] + len(source)).astype(np.int32), (lengths[1] + len(target)).astype(np.int32)),
             (
-                framed(ids[0], lengths[0], self.dtypes[0], tag).tobytes(),
-                framed(ids[1], lengths[1], self.dtypes[1]).tobytes(),
+                framed(ids[0], lengths[0], self.dtypes[0], source).tobytes(),
+                framed(ids[1], lengths[1], self.dtypes[1], target).tobytes(),
             ),
             (_joined(sources), _joined(targets)) if request.keep_text else None,
             {reason: int(np.count_nonzero(hit)) for reason, hit in broken.items() if hit.any()},
         )
 
-    @cached_property
-    def _processors(self) -> list[Any]:
-        return [sentencepiece.SentencePieceProcessor(model_proto=model) for model in self.models]
 
-
-def framed(sentences: Sequence[Sequence[int]], lengths: Lengths, dtype: str, tag: int | None = None) -> NDArray[Any]:
-    """All ids in a row: each sentence with a tag before it, unless there is none, and </s> after it."""
-    before = tag is not None
-    stops = np.cumsum(lengths + 1 + before)
+def framed(sentences: Sequence[Sequence[int]], lengths: Lengths, dtype: str, frame: Frame) -> NDArray[Any]:
+    """All ids in a row: each sentence with its frame."""
+    stops = np.cumsum(lengths + len(frame))
+    starts = stops - lengths - len(frame)
     framed = np.empty(stops[-1] if len(stops) else 0, dtype=dtype)
     inside = np.ones(len(framed), dtype=bool)
-    framed[stops - 1], inside[stops - 1] = EOS, False
-    if before:
-        starts = stops - lengths - 2
-        framed[starts], inside[starts] = tag, False
+    for place, symbol in enumerate(frame.before):
+        framed[starts + place], inside[starts + place] = symbol, False
+    for place, symbol in enumerate(reversed(frame.after), start=1):
+        framed[stops - place], inside[stops - place] = symbol, False
     framed[inside] = np.fromiter(chain.from_iterable(sentences), dtype, int(lengths.sum()))
     return framed
 

@@ -9,7 +9,7 @@ from collections.abc import Generator, Iterable, Iterator
 from contextlib import closing, suppress
 from dataclasses import asdict, dataclass
 from functools import partial
-from itertools import groupby
+from itertools import chain, groupby
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,13 @@ from evenglot.corpus import artefacts, bundle
 from evenglot.corpus.artefacts import DamagedError, fingerprint, key_of
 from evenglot.corpus.clean import REASONS, Scan
 from evenglot.corpus.encode import Encoded, Encoder, PieceLimits, Request, ShortLengths
+from evenglot.corpus.pretrained import (
+    PretrainedTokenizers,
+    copy_tokenizer,
+    coverage_by_language,
+    refuse_long_limit,
+    tokenizer_hash,
+)
 from evenglot.corpus.read import CorpusError, changed, paths_of, read_blocks, read_some
 from evenglot.corpus.store import CONFIG, MANIFEST, Store, config_key, open_store, read_section, write_manifest
 from evenglot.corpus.survey import (
@@ -36,7 +43,8 @@ from evenglot.corpus.survey import (
     size_on_disk,
     training_files,
 )
-from evenglot.corpus.vocabulary import Text, learn_vocabularies
+from evenglot.corpus.tokenizers import Tokenizers, open_tokenizers
+from evenglot.corpus.vocabulary import Text, coverage_sample, learn_vocabularies, piece_type
 from evenglot.corpus.workers import each, processes_for
 from evenglot.directions import SIDES, Direction, tag, tag_kind
 from evenglot.files import LOCK, UNFINISHED, digest, full_disk_named, lock
@@ -134,6 +142,10 @@ def _settings(config: Config) -> str:
     files = [found for direction, split in splits if (found := config.data.files(direction, split)) is not None]
     parts = config.model_dump(include={"data", "clean", "vocabulary", "store"}, by_alias=True)
     parts["store"] = {key: value for key, value in parts["store"].items() if key not in ("folder", "threads")}
+    if not parts["data"]["codes"]:
+        del parts["data"]["codes"]  # stores of earlier versions do not have it
+    if config.model.init is not None:
+        parts["tokenizer"] = tokenizer_hash(Path(config.model.init))
     return key_of(parts, [_identity(found) for found in files])
 
 
@@ -209,6 +221,8 @@ def _vocabulary(config: Config, root: Path, scans: dict[str, Scan], bars: Bars) 
         for position, language in enumerate((direction.src, direction.tgt)):
             side = [sides[position] for sides in files]
             texts.append(Text(language, SIDES[position], kept, partial(read_some, side)))
+    if config.model.init is not None:
+        return _pretrained_vocabulary(config, root, texts, learned_from)
     key = key_of(config.vocabulary.model_dump(), list(learned_from.items()))  # the sample depends on their order
 
     def build(folder: Path) -> dict[str, Any]:
@@ -220,6 +234,30 @@ def _vocabulary(config: Config, root: Path, scans: dict[str, Scan], bars: Bars) 
         return {**about, "hash": hashes, "tags": _tags(directions), "tag_side": tag_kind(directions)}
 
     return artefacts.make(root, "vocabulary", key, build)
+
+
+def _pretrained_vocabulary(config: Config, root: Path, texts: list[Text], learned_from: dict[str, Any]) -> Path:
+    """A copy of the tokenizer of a pretrained model, which learns nothing, as an artefact like a vocabulary."""
+    init, codes = Path(config.model.init or ""), dict(sorted(config.data.codes.items()))
+    tokenizers = PretrainedTokenizers(init, tuple(codes.items()))
+    frames = {direction.name: tokenizers.frames(direction) for direction in config.data.directions}  # or an error
+    refuse_long_limit(tokenizers.config, config.clean.max_pieces, [*chain(*frames.values())])
+    hashed = tokenizer_hash(init)
+
+    def build(folder: Path) -> dict[str, Any]:
+        copy_tokenizer(init, folder)
+        pieces = dict.fromkeys(SIDES, tokenizers.config.pieces)
+        return {
+            "kind": "pretrained",
+            "asked": pieces,
+            "pieces": pieces,
+            "dtype": {side: piece_type(number) for side, number in pieces.items()},
+            "coverage": coverage_by_language(tokenizers, coverage_sample(texts)),
+            "hash": dict.fromkeys(SIDES, hashed),
+            "tags": [list(pair) for pair in codes.items()],
+        }
+
+    return artefacts.make(root, "vocabulary", key_of("pretrained", hashed, codes, learned_from), build)
 
 
 def _tags(directions: Iterable[Direction]) -> list[str]:
@@ -298,27 +336,23 @@ def _encode(
         size = sum(size_on_disk(part.files) for part in wanted)
         processes = processes_for(size, config.store.threads)
         with bars.task(f"encoding {name.replace('_', '-')} text", size) as advance:
-            requests = _requests(config, wanted, vocabulary, advance)
-            with closing(each(_encoder(vocabulary), requests, processes)) as results:
+            tokenizers = open_tokenizers(vocabulary, config.data)
+            dtypes = artefacts.about(vocabulary)["dtype"]
+            encoder = Encoder(tokenizers, (dtypes["source"], dtypes["target"]))
+            requests = _requests(config, wanted, tokenizers, advance)
+            with closing(each(encoder, requests, processes)) as results:
                 for part, group in groupby(results, itemgetter(0)):
                     yield partial(_write, part, (encoded for _, encoded in group))
 
     return bundle.make(root, name, keys, BUNDLES[name], build)
 
 
-def _encoder(vocabulary: Path) -> Encoder:
-    dtypes = artefacts.about(vocabulary)["dtype"]
-    source, target = ((vocabulary / f"{side}.model").read_bytes() for side in SIDES)
-    return Encoder((source, target), (dtypes["source"], dtypes["target"]))
-
-
 def _requests(
-    config: Config, parts: Iterable[Part], vocabulary: Path, advance: Advance
+    config: Config, parts: Iterable[Part], tokenizers: Tokenizers, advance: Advance
 ) -> Iterator[tuple[Part, Request]]:
     """All blocks of these parts; an error if the text changed length since it was scanned."""
-    tag_side = artefacts.about(vocabulary)["tag_side"]
     for part in parts:
-        what = (part.limits, tag(part.direction, tag_side), part.split != "train", advice(config, part.split))
+        what = (part.limits, tokenizers.frames(part.direction), part.split != "train", advice(config, part.split))
         pairs = 0
         for block in read_blocks(part.files, advance):
             pairs += block.count

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from evenglot.config import Config, differences
 from evenglot.config.data import SPLITS
+from evenglot.corpus.pretrained import tokenizer_hash
 from evenglot.corpus.store import Store, open_store
 from evenglot.wording import some
 
@@ -23,8 +25,7 @@ def open_prepared(config: Config, verify: bool = True) -> Store:
         raise StoreError(
             f"{store.folder}: was prepared for other directions ({some(sorted(other))}); run `evenglot prepare`"
         )
-    sections = ("clean", "vocabulary")
-    changed = differences(store.made_with.model_dump(include=set(sections)), config.model_dump(include=set(sections)))
+    changed = differences(_decisive(store.made_with), _decisive(config))
     if changed:
         raise StoreError(f"{store.folder}: was prepared with another {some(sorted(changed))}; run `evenglot prepare`")
     empty = [name for name, pairs in store.sizes.items() if not pairs]
@@ -33,6 +34,25 @@ def open_prepared(config: Config, verify: bool = True) -> Store:
             f"{store.folder}: nothing to train on for {some(empty)}; leave them out, or see `evenglot check`"
         )
     return store
+
+
+def _decisive(config: Config) -> dict[str, Any]:
+    """The settings that the ids in a store depend on. Of a pretrained model, its files matter, not where they are."""
+    content = config.model_dump(include={"clean": True, "vocabulary": True, "data": {"codes"}})
+    if config.model.init is not None:
+        del content["vocabulary"]
+    return {**content, "model": {"init": config.model.init is not None}}
+
+
+def refuse_other_tokenizer(config: Config, store: Store) -> None:
+    """Refuse a store with the tokenizer of another checkpoint than that of the configuration."""
+    if config.model.init is not None:
+        hashed = tokenizer_hash(Path(config.model.init))
+        if store.manifest["vocabulary"]["hash"]["source"] != hashed:
+            raise StoreError(
+                f"{store.folder}: was prepared with another tokenizer than that of {config.model.init}; run "
+                "`evenglot prepare`"
+            )
 
 
 def refuse_other_text(config: Config, store: Store) -> None:

@@ -24,6 +24,7 @@ from evenglot.config import Config, ConfigError, load_config
 from evenglot.corpus import artefacts
 from evenglot.corpus.artefacts import DamagedError, key_of
 from evenglot.corpus.bundle import Section
+from evenglot.corpus.tokenizers import Tokenizers, open_tokenizers
 from evenglot.corpus.vocabulary import Coverage
 from evenglot.directions import SIDES, Side
 from evenglot.files import sha256, write_json
@@ -133,18 +134,33 @@ class Store:
         content = read_section(self._artefact(direction, split), section, np.dtype(np.uint8)).tobytes()
         return content.decode("utf-8").split("\n")[:-1]
 
+    @cached_property
+    def tokenizers(self) -> Tokenizers:
+        """Text <-> ids of both sides."""
+        return open_tokenizers(self.vocabulary_folder, self.made_with.data)
+
     def vocabulary(self, side: str) -> sentencepiece.SentencePieceProcessor:
-        """The SentencePiece model of the source or the target side."""
+        """The SentencePiece model of the source or the target side; a store for a pretrained model has none."""
         return sentencepiece.SentencePieceProcessor(model_file=str(self.vocabulary_file(side)))
 
     def vocabulary_file(self, side: str) -> Path:
         """The file of that model."""
-        return self.folder / str(self.manifest["vocabulary"]["artefact"]) / f"{side}.model"
+        return self.vocabulary_folder / f"{side}.model"
+
+    @property
+    def vocabulary_folder(self) -> Path:
+        """The folder of the vocabularies, or of the tokenizer of a pretrained model."""
+        return self.folder / str(self.manifest["vocabulary"]["artefact"])
+
+    @property
+    def vocabulary_files(self) -> list[Path]:
+        """The files in that folder, without metadata."""
+        return [self.vocabulary_folder / name for name in artefacts.contents(self.vocabulary_folder)]
 
     @cached_property
     def vocabulary_hashes(self) -> dict[str, str]:
-        """SHA-256 of the vocabulary file of each side."""
-        return {side: sha256(self.vocabulary_file(side)) for side in SIDES}
+        """SHA-256 of these files by name."""
+        return {file.name: sha256(file) for file in self.vocabulary_files}
 
     @property
     def fingerprint(self) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
@@ -159,19 +159,29 @@ def learn_vocabularies(
         }
     processors = {side: sentencepiece.SentencePieceProcessor(model_proto=model) for side, model in models.items()}
     served: dict[str, dict[str, float]] = {}
-    for language, side in dict.fromkeys((text.language, text.side) for text in texts):
-        mine = [text for text in texts if (text.language, text.side) == (language, side)]
-        first = slice(min(COVERAGE_SAMPLE, max(MAX_COVERAGE_SAMPLE // len(mine), 1)))
-        sample = [sentence for text in mine for sentence in text.pick(first)]
+    for language, side, sample in coverage_sample(texts):
         served[f"{language} ({side})"] = asdict(coverage(processors[side], sample))
     about = {
         "kind": settings.kind,
         "asked": asked,
         "pieces": {side: len(processor) for side, processor in processors.items()},
-        "dtype": {side: "uint16" if len(processor) <= 1 << 16 else "uint32" for side, processor in processors.items()},
+        "dtype": {side: piece_type(len(processor)) for side, processor in processors.items()},
         "coverage": served,
     }
     return models, about
+
+
+def coverage_sample(texts: Sequence[Text]) -> Iterator[tuple[str, Side, list[str]]]:
+    """Sentences of each language and side, on which coverage is measured."""
+    for language, side in dict.fromkeys((text.language, text.side) for text in texts):
+        mine = [text for text in texts if (text.language, text.side) == (language, side)]
+        first = slice(min(COVERAGE_SAMPLE, max(MAX_COVERAGE_SAMPLE // len(mine), 1)))
+        yield language, side, [sentence for text in mine for sentence in text.pick(first)]
+
+
+def piece_type(pieces: int) -> str:
+    """The type in which the store keeps ids."""
+    return "uint16" if pieces <= 1 << 16 else "uint32"
 
 
 def _shared_side(texts: Sequence[Text]) -> Side:

@@ -10,10 +10,7 @@ Config files are written here rather than by transformers, so that they do not d
 
 from __future__ import annotations
 
-import importlib
-import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice, zip_longest
 from pathlib import Path
@@ -26,25 +23,22 @@ from torch import Tensor
 from evenglot import __version__
 from evenglot.config import Config
 from evenglot.directions import Side
-from evenglot.export.model_card import model_card
+from evenglot.export.model_card import model_card, usage_of_ours
+from evenglot.export.pretrained import export_pretrained
+from evenglot.export.report import BATCH, LONGEST, MARKER, SAMPLE, Report, refuse_other_content
 from evenglot.export.sample import tagged_sentences
-from evenglot.extras import missing
+from evenglot.extras import import_transformers, quiet
 from evenglot.files import finished_folder, write_json
 from evenglot.inference.vocabularies import Vocabulary, read_vocabularies
+from evenglot.model.pretrained import Pretrained
 from evenglot.model.search import greedy
 from evenglot.model.transformer import Shape, Transformer
 from evenglot.runs.checkpoint import fingerprint, load_model, write_tensors
 from evenglot.runs.run import Run
 from evenglot.symbols import EOS, PAD
 
-SAMPLE = 50  # number of sentences used to compare both models
-BATCH = 10  # sentences per batch: logits of a large vocabulary take much memory
-LONGEST = 200  # maximum number of subwords of a translation in the comparison
-IDENTICAL = 0.99  # required share of identical translations
-TOLERANCE = 1e-4  # largest difference of logits
 RULED_OUT = -1e4  # a bias that no logit offsets, and finite in half precision
 
-MARKER = "evenglot.json"  # marks a folder as an export, which may be replaced
 VOCABULARIES: dict[Side, tuple[str, str]] = {
     "source": ("source.spm", "vocab.json"),
     "target": ("target.spm", "target_vocab.json"),
@@ -55,83 +49,34 @@ WRITTEN = {
 }
 
 
-@dataclass(frozen=True)
-class Report:
-    """The result of an export. If `sentences` is 0, the models were not compared."""
-
-    folder: Path
-    sentences: int  # number of validation sentences that both models translated
-    identical: int  # number of identical translations
-    logit_difference: float  # the largest difference
-
-    def __str__(self) -> str:
-        if not self.sentences:
-            return f"{self.folder}: written, but not compared with the original: no store with validation text"
-        return (
-            f"{self.folder}: {self.identical} of {self.sentences} greedy translations are identical; "
-            f"logits differ by at most {self.logit_difference:.1e}"
-        )
-
-
 def export(run: Run, folder: Path, which: str = "best") -> Report:
     """Export a checkpoint of a run, and compare both models on validation sentences of the run's store.
 
     `which`: best, last, average, or a number of updates. If the models differ, or if the folder contains files that no
     export wrote, ValueError is raised and nothing is written.
     """
-    transformers = _transformers()
+    transformers = import_transformers()
     folder = Path(folder).resolve()
-    _refuse_other_content(folder)
     config, checkpoint = run.config(), run.choose(which)
-    model, vocabularies = load_model(checkpoint).float(), read_vocabularies(run, checkpoint)
+    model = load_model(checkpoint).float()
+    if isinstance(model, Pretrained):
+        return export_pretrained(run, config, checkpoint, model, folder)
+    if not isinstance(model, Transformer):
+        raise ValueError(f"{run.folder}: {type(model).__name__} cannot be exported")
+    refuse_other_content(folder, WRITTEN)
+    vocabularies = read_vocabularies(run, checkpoint)
     with finished_folder(folder) as unfinished:
         _write_model(model, unfinished)
         _write_tokenizer(vocabularies, model.shape.max_positions, unfinished)
-        with _quiet(transformers):
+        with quiet(transformers):
             sentences = _validation_sentences(config, vocabularies["source"].pieces, model.shape.max_positions)
             report = _compare(_Exported.load(transformers, unfinished), model, sentences, folder)
-        (unfinished / "README.md").write_text(model_card(run, config, _check_sentence(report)), encoding="utf-8")
+        (unfinished / "README.md").write_text(
+            model_card(run, config, report.summary, usage_of_ours(config)), encoding="utf-8"
+        )
         about = {"evenglot": __version__, "weights": fingerprint(checkpoint), "step": checkpoint.step}
         write_json(unfinished / MARKER, about)
     return report
-
-
-def _transformers() -> Any:
-    """The transformers package, imported only when needed because the import takes seconds."""
-    try:
-        return importlib.import_module("transformers")
-    except ModuleNotFoundError as error:
-        if error.name != "transformers":
-            raise
-        raise missing("hf", "transformers") from error
-
-
-def _refuse_other_content(folder: Path) -> None:
-    """Raise ValueError unless the folder is absent, empty or an earlier export."""
-    if not folder.exists():
-        return
-    names = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
-    if not folder.is_dir() or (names and MARKER not in names):
-        raise ValueError(f"{folder}: exists and is not an export; choose another folder with --out")
-    if others := sorted(names - WRITTEN):
-        raise ValueError(f"{folder}: contains files that no export wrote ({others[0]}, ...); choose another with --out")
-
-
-@contextmanager
-def _quiet(transformers: Any) -> Iterator[None]:
-    """Silence progress bars and warnings of transformers, such as the advice to install sacremoses (not used here)."""
-    logging = transformers.utils.logging
-    verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
-    logging.set_verbosity_error()
-    logging.disable_progress_bar()
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        logging.set_verbosity(verbosity)
-        if bars:
-            logging.enable_progress_bar()
 
 
 # ------------------------------------------------------------------------------------------------------- the model
@@ -321,8 +266,7 @@ def _compare(exported: _Exported, model: Transformer, sentences: Sequence[_Sente
         same, apart = _compare_batch(exported, model, [sentence.ids for sentence in sentences[first : first + BATCH]])
         identical, difference = identical + same, max(difference, apart)
     report = Report(folder, len(sentences), identical, difference)
-    if identical < IDENTICAL * len(sentences) or not difference <= TOLERANCE:
-        raise ValueError(f"not written, because the exported model differs from the original: {report}")
+    report.refuse_difference()
     return report
 
 
@@ -345,12 +289,3 @@ def _compare_batch(exported: _Exported, model: Transformer, sources: list[list[i
 
 def _rectangle(sentences: Sequence[Sequence[int]]) -> Tensor:
     return torch.tensor(list(zip(*zip_longest(*sentences, fillvalue=PAD), strict=True)))
-
-
-def _check_sentence(report: Report) -> str:
-    if not report.sentences:
-        return "This export was not compared with the original model: there was no validation text."
-    return (
-        f"Comparison with the original model on {report.sentences} validation sentences: {report.identical} greedy "
-        f"translations are identical, and logits differ by at most {report.logit_difference:.1e}."
-    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from importlib.metadata import version
 from itertools import chain
 from pathlib import Path
@@ -29,13 +30,12 @@ One translation model for {count}, trained with evenglot.
 
     from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
-    tokenizer = AutoTokenizer.from_pretrained(FOLDER)
+    tokenizer = AutoTokenizer.from_pretrained({load})
     model = AutoModelForSeq2SeqLM.from_pretrained(FOLDER)
-    batch = tokenizer(["{tag} ..."], return_tensors="pt", padding=True, truncation=True)
-    print(tokenizer.batch_decode(model.generate(**batch), skip_special_tokens=True))
+    batch = tokenizer(["{text}"], return_tensors="pt", padding=True, truncation=True)
+    print(tokenizer.batch_decode(model.generate({generate}), skip_special_tokens=True))
 
-Every sentence must begin with the tag of its {side} language: {tags}. The maximum length is {positions} subwords. Do
-not translate empty lines.
+{note}
 
 ## Training
 
@@ -53,21 +53,44 @@ Balancing strategy: {strategy}. Exported with {versions}.
 """
 
 
-def model_card(run: Run, config: Config, check: str) -> str:
+@dataclass(frozen=True)
+class Usage:
+    """How transformers is called: arguments of the tokenizer and of `generate`, a sentence, and what to know."""
+
+    load: str
+    text: str
+    generate: str
+    note: str
+    tags: Mapping[str, str]  # how the language is named, by direction
+
+
+def usage_of_ours(config: Config) -> Usage:
+    """A tag before every sentence."""
+    directions = config.data.directions
+    side = tag_kind(directions)
+    tags = {direction.name: tag(direction, side) for direction in directions}
+    every = list(dict.fromkeys(tags.values()))
+    note = (
+        f"Every sentence must begin with the tag of its {side} language: {', '.join(f'`{each}`' for each in every)}. "
+        f"The maximum length is {config.model.max_positions} subwords. Do\nnot translate empty lines."
+    )
+    return Usage("FOLDER", f"{every[0]} ...", "**batch", note, tags)
+
+
+def model_card(run: Run, config: Config, check: str, usage: Usage) -> str:
     """README.md of an exported folder, in the format of the Hugging Face Hub; `check`: the result of the comparison."""
     directions = config.data.directions
-    tags = list(dict.fromkeys(tag(direction, tag_kind(directions)) for direction in directions))
     packages = ("torch", "transformers", "sentencepiece")
     versions = [f"evenglot {__version__}", *(f"{name} {version(name)}" for name in packages)]
     return CARD.format(
         front_matter=_front_matter(directions),
         name=run.folder.resolve().name,
         count="one direction" if len(directions) == 1 else f"{len(directions)} directions",
-        side=tag_kind(directions),
-        tag=tags[0],
-        tags=", ".join(f"`{each}`" for each in tags),
-        positions=config.model.max_positions,
-        training=_training_table(run, directions),
+        load=usage.load,
+        text=usage.text,
+        generate=usage.generate,
+        note=usage.note,
+        training=_training_table(run, directions, usage.tags),
         strategy=_strategy(config),
         versions=", ".join(versions),
         scores=_score_table(run),
@@ -87,15 +110,14 @@ def _front_matter(directions: Sequence[Direction]) -> str:
     return yaml.safe_dump(about, sort_keys=False)
 
 
-def _training_table(run: Run, directions: Sequence[Direction]) -> str:
+def _training_table(run: Run, directions: Sequence[Direction], tags: Mapping[str, str]) -> str:
     """Tags and corpus sizes. Sizes come from the event log, because the store may have changed since the run began."""
     events = read_log(run.log_file) if run.log_file.exists() else []
     sizes: dict[str, int] = {}
     for event in of_kind(events, ConfigEvent):
         sizes = {name: facts.pairs for name, facts in event.directions.items()}
     rows = [
-        [direction.name, f"`{tag(direction, tag_kind(directions))}`", _number(sizes.get(direction.name))]
-        for direction in directions
+        [direction.name, f"`{tags[direction.name]}`", _number(sizes.get(direction.name))] for direction in directions
     ]
     return _table(["direction", "tag", "sentence pairs"], rows)
 

@@ -17,7 +17,7 @@ def tagged_sentences(config: Config, otherwise: Mapping[str, Sequence[str]] | No
 
     `otherwise`: sentences by direction name, used if the store is missing or has no validation sets.
     """
-    texts = _validation_text(config) or {parse(name): lines for name, lines in (otherwise or {}).items()}
+    texts = validation_text(config) or {parse(name): lines for name, lines in (otherwise or {}).items()}
     kind = tag_kind(config.data.directions)
     for row in zip_longest(*texts.values()):
         for direction, sentence in zip(texts, row, strict=True):
@@ -25,7 +25,7 @@ def tagged_sentences(config: Config, otherwise: Mapping[str, Sequence[str]] | No
                 yield tag(direction, kind), sentence
 
 
-def _validation_text(config: Config) -> dict[Direction, Sequence[str]]:
+def validation_text(config: Config) -> dict[Direction, Sequence[str]]:
     """Validation text by direction; text, not ids, because the store's vocabulary may have changed since the run."""
     try:
         store = open_store(Path(config.store.folder), verify=False)

@@ -11,10 +11,10 @@ from typing import Protocol
 import torch
 
 from evenglot.model import search
+from evenglot.model.interface import TranslationModel
 from evenglot.model.packed import packed
 from evenglot.model.search import Hypothesis
 from evenglot.model.transformer import Transformer
-from evenglot.symbols import PAD
 
 MOST_PENALTY = 50  # with larger exponents, powers of the length overflow
 MOST_PIECES = 1_000_000  # far above the limit of any model
@@ -52,8 +52,10 @@ class SearchOptions:
 class Engine(Protocol):
     """Translates batches of sentences of similar length, given as token ids including tag and </s>."""
 
-    def translate(self, sources: list[list[int]], options: SearchOptions) -> list[list[Hypothesis]]:
-        """The `n_best` hypotheses of each sentence, best first."""
+    def translate(
+        self, sources: list[list[int]], options: SearchOptions, begin: Sequence[int] | None = None
+    ) -> list[list[Hypothesis]]:
+        """The `n_best` hypotheses of each sentence, best first; `begin` as in `search.greedy`."""
 
 
 class CTranslate2Engine:
@@ -64,8 +66,10 @@ class CTranslate2Engine:
 
         self._engine = ctranslate2.CTranslate2Engine(folder, torch.get_num_threads())
 
-    def translate(self, sources: list[list[int]], options: SearchOptions) -> list[list[Hypothesis]]:
-        """Translate with CTranslate2's beam search, which follows the same rules as ours."""
+    def translate(
+        self, sources: list[list[int]], options: SearchOptions, begin: Sequence[int] | None = None
+    ) -> list[list[Hypothesis]]:
+        """Translate with CTranslate2's beam search, which follows the rules of ours; `begin` is always </s>."""
         return self._engine.translate(
             sources,
             beam=options.beam,
@@ -78,14 +82,19 @@ class CTranslate2Engine:
 class TorchEngine:
     """Beam search in torch."""
 
-    def __init__(self, model: Transformer, device: torch.device) -> None:
-        self.model, self.device = packed(model.to(device).eval()), device
+    def __init__(self, model: TranslationModel, device: torch.device) -> None:
+        ready = model.to(device).eval()
+        self.model = packed(ready) if isinstance(ready, Transformer) else ready
+        self.device = device
 
-    def translate(self, sources: list[list[int]], options: SearchOptions) -> list[list[Hypothesis]]:
+    def translate(
+        self, sources: list[list[int]], options: SearchOptions, begin: Sequence[int] | None = None
+    ) -> list[list[Hypothesis]]:
         """Translate a batch of sentences."""
         lengths = torch.tensor([len(source) for source in sources])
         width = int(lengths.max())
-        padded = torch.tensor([[*source, *[PAD] * (width - len(source))] for source in sources], device=self.device)
+        pad = self.model.symbols.pad
+        padded = torch.tensor([[*source, *[pad] * (width - len(source))] for source in sources], device=self.device)
         return search.beam_search(
             self.model,
             padded,
@@ -94,4 +103,5 @@ class TorchEngine:
             length_penalty=options.length_penalty,
             max_length=torch.tensor([options.longest(source) for source in sources]),
             n_best=options.n_best,
+            begin=begin,
         )

@@ -13,16 +13,18 @@ from itertools import islice
 from pathlib import Path
 from typing import Literal
 
-import sentencepiece
 import torch
 
-from evenglot.directions import SIDES, Direction, Side, check_code, tag, tag_kind
+from evenglot.config.data import DataSettings
+from evenglot.corpus.frames import Frame
+from evenglot.corpus.tokenizers import Tokenizers
+from evenglot.directions import Direction, check_code
 from evenglot.inference.engines import CTranslate2Engine, Engine, SearchOptions, TorchEngine
-from evenglot.inference.vocabularies import read_vocabularies
+from evenglot.inference.vocabularies import open_verified
+from evenglot.model.interface import TranslationModel
 from evenglot.model.transformer import Transformer
 from evenglot.runs.checkpoint import Checkpoint, load_model
 from evenglot.runs.run import Run
-from evenglot.symbols import EOS, UNK
 
 BATCH_PIECES = 4096  # source subwords per batch, not counting beams
 WINDOW = 5000  # sentences of a stream that are read ahead and sorted by length
@@ -59,14 +61,12 @@ class Translator:
     def __init__(
         self,
         engine: Engine,
-        source: sentencepiece.SentencePieceProcessor,
-        target: sentencepiece.SentencePieceProcessor,
+        tokenizers: Tokenizers,
         directions: Sequence[Direction],
         max_positions: int,
     ) -> None:
         self.engine, self.directions, self.max_positions = engine, list(directions), max_positions
-        self._source, self._target = source, target
-        self._tag_side: Side = tag_kind(self.directions)
+        self._tokenizers = tokenizers
 
     def translate(
         self,
@@ -92,21 +92,22 @@ class Translator:
         self, sentences: Iterable[str], direction: Direction, options: SearchOptions, warn: Warn = lambda warning: None
     ) -> Iterator[list[Translation]]:
         """Yield the n-best translations of each sentence; an empty sentence has one empty translation."""
-        start = self._tag(direction)
+        frame, _ = self._tokenizers.frames(direction)
+        begin = self._tokenizers.begin(direction)
         numbered = enumerate(sentences, start=1)
         while window := list(islice(numbered, WINDOW)):
-            sources = self._encode([text for _, text in window], start)
+            sources = self._encode([text for _, text in window], frame)
             for (number, _), ids in zip(window, sources, strict=True):
                 if len(ids) > self.max_positions:
                     what = f"{len(ids)} subwords, more than the model's maximum; truncated to {self.max_positions}"
                     warn(TranslationWarning(number, what))
-                    ids[self.max_positions - 1 :] = [EOS]
-            yield from self._in_batches(sources, options)
+                    ids[self.max_positions - len(frame.after) :] = frame.after
+            yield from self._in_batches(sources, options, begin)
 
     def direction(self, to: str | None = None, source: str | None = None, *, force: bool = False) -> Direction:
         """The matching direction. Raises ValueError, listing all directions, if none or several match."""
         wanted = [d for d in self.directions if to in (None, d.tgt) and source in (None, d.src)]
-        if len({tag(d, self._tag_side) for d in wanted}) == 1 and len({d.tgt for d in wanted}) == 1:
+        if wanted and len({d.tgt for d in wanted}) == len({self._tokenizers.frames(d) for d in wanted}) == 1:
             return wanted[0]
         known = f"available: {', '.join(d.name for d in self.directions)}"
         if wanted:
@@ -116,36 +117,29 @@ class Translator:
             raise ValueError(f"specify {missing}; {known}")
         asked = f"{source or '?'}-{to or '?'}"
         if not force or to is None:
-            hint = "; use --force for zero-shot translation" if to is not None and self._tag_side == "target" else ""
+            hint = "; use --force for zero-shot translation" if to is not None and self._tokenizers.names_target else ""
             raise ValueError(f"{asked}: the model was not trained on this direction; {known}{hint}")
-        if self._tag_side == "source" and to not in {d.tgt for d in self.directions}:
+        if not self._tokenizers.names_target and to not in {d.tgt for d in self.directions}:
             raise ValueError(f"{asked}: the only target language of the model is {self.directions[0].tgt}")
         direction = Direction(check_code(source) if source else "und", check_code(to))
-        self._tag(direction)
+        self._tokenizers.frames(direction)  # or an error
         return direction
 
-    def _tag(self, direction: Direction) -> int:
-        """Id of the language tag that starts the source sentence."""
-        name = tag(direction, self._tag_side)
-        found: int = self._source.piece_to_id(name)
-        if found == UNK:
-            languages = sorted({d.src if self._tag_side == "source" else d.tgt for d in self.directions})
-            raise ValueError(f"{direction.name}: no {name} in the vocabulary; available: {', '.join(languages)}")
-        return found
+    def _encode(self, texts: list[str], frame: Frame) -> list[list[int]]:
+        """Token ids with special tokens; empty for an empty sentence."""
+        return [frame.around(ids) if ids else [] for ids in self._tokenizers.encode(texts, "source")]
 
-    def _encode(self, texts: list[str], start: int) -> list[list[int]]:
-        """Token ids with tag and </s>; empty for an empty sentence."""
-        return [[start, *ids, EOS] if ids else [] for ids in self._source.encode(texts)]
-
-    def _in_batches(self, sources: list[list[int]], options: SearchOptions) -> Iterator[list[Translation]]:
+    def _in_batches(
+        self, sources: list[list[int]], options: SearchOptions, begin: Sequence[int]
+    ) -> Iterator[list[Translation]]:
         """Translate in batches of similar length; yield in the original order."""
         order = sorted((row for row, ids in enumerate(sources) if ids), key=lambda row: -len(sources[row]))
         found: dict[int, list[Translation]] = {}
         while order:
             size = max(1, BATCH_PIECES // len(sources[order[0]]))
             rows, order = order[:size], order[size:]
-            results = self.engine.translate([sources[row] for row in rows], options)
-            texts = iter(self._target.decode([each.pieces for hypotheses in results for each in hypotheses]))
+            results = self.engine.translate([sources[row] for row in rows], options, begin)
+            texts = iter(self._tokenizers.decode([each.pieces for hypotheses in results for each in hypotheses]))
             for row, hypotheses in zip(rows, results, strict=True):
                 found[row] = [Translation(next(texts), hypothesis.score) for hypothesis in hypotheses]
         for row in range(len(sources)):
@@ -161,29 +155,30 @@ def load(
 ) -> Translator:
     """Load a translator from a run folder. `which`: best, last, average, or a number of updates."""
     home = Run(Path(run))
-    directions, chosen = home.config().data.directions, home.choose(which)
-    return translator_of(home, directions, chosen, load_model(chosen), device, engine)
+    data, chosen = home.config().data, home.choose(which)
+    return translator_of(home, data, chosen, load_model(chosen), device, engine)
 
 
 def translator_of(
     run: Run,
-    directions: Sequence[Direction],
+    data: DataSettings,
     chosen: Checkpoint,
-    model: Transformer,
+    model: TranslationModel,
     device: Device = "auto",
     engine: EngineName = "torch",
 ) -> Translator:
     """A translator for the already loaded model of a checkpoint."""
-    vocabularies = read_vocabularies(run, chosen)
+    tokenizers = open_verified(run, chosen, data)
     working: Engine
     if engine == "torch":
         working = TorchEngine(model, usable_device(device))
+    elif not isinstance(model, Transformer):
+        raise ValueError(f"engine: {engine} does not translate with a pretrained model; use torch")
     else:
         from evenglot.inference.ctranslate2 import converted
 
         working = CTranslate2Engine(converted(run, chosen, model, "int8" if engine.endswith("int8") else "float32"))
-    source, target = (vocabularies[side].pieces for side in SIDES)
-    return Translator(working, source, target, directions, model.shape.max_positions)
+    return Translator(working, tokenizers, data.directions, model.max_positions)
 
 
 def usable_device(device: Device) -> torch.device:

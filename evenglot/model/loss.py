@@ -9,8 +9,9 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from evenglot.model.interface import TranslationModel
 from evenglot.model.products import BLOCK, add_to_sum, product_precision, rows_times
-from evenglot.model.transformer import Transformer, is_real, unpadded
+from evenglot.model.transformer import is_real, unpadded
 
 # Maximum number of logits in memory, 32 MB in float32. Smaller chunks are slower with a large vocabulary and model,
 # larger ones need more memory (benchmarks/results/loss_memory.md). On a CPU, the fastest are 4 blocks of rows: more
@@ -47,7 +48,7 @@ class BatchLoss:
     sums: Tensor  # (B,): loss summed over the tokens of each sentence, unweighted, without gradient
 
 
-def batch_loss(model: Transformer, batch: PaddedBatch, weights: Tensor, smoothing: float) -> BatchLoss:
+def batch_loss(model: TranslationModel, batch: PaddedBatch, weights: Tensor, smoothing: float) -> BatchLoss:
     """Run the model on a batch. `weights` (B,) are factors on the token losses of each sentence.
 
     `batches.load.Batch.weight` is not applied here; the caller must include it in `weights`.
@@ -55,14 +56,14 @@ def batch_loss(model: Transformer, batch: PaddedBatch, weights: Tensor, smoothin
     return loss_of_hidden(hidden_states(model, batch), model, batch, weights, smoothing)
 
 
-def hidden_states(model: Transformer, batch: PaddedBatch) -> Tensor:
+def hidden_states(model: TranslationModel, batch: PaddedBatch) -> Tensor:
     """Run the model on a batch up to the output layer: the hidden states of all target tokens (n, dim)."""
     hidden: Tensor = model(batch.source, batch.source_lengths, batch.target, batch.target_lengths)
     return hidden
 
 
 def loss_of_hidden(
-    hidden: Tensor, model: Transformer, batch: PaddedBatch, weights: Tensor, smoothing: float
+    hidden: Tensor, model: TranslationModel, batch: PaddedBatch, weights: Tensor, smoothing: float
 ) -> BatchLoss:
     """As `batch_loss`, from the hidden states of the batch."""
     real = is_real(batch.target_lengths, batch.target.size(1)).to(hidden.device)

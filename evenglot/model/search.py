@@ -8,14 +8,14 @@ infinity or a large negative number.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
+from evenglot.model.interface import Cache, Memory, TranslationModel
 from evenglot.model.loss import CHUNK_LOGITS
-from evenglot.model.transformer import Cache, Memory, Transformer
-from evenglot.symbols import EOS, PAD
 
 PART = 16  # subwords; see _best
 
@@ -32,17 +32,24 @@ class Hypothesis:
 
 @torch.inference_mode()
 def greedy(
-    model: Transformer, source: Tensor, source_lengths: Tensor, max_length: int | Tensor = 200
+    model: TranslationModel,
+    source: Tensor,
+    source_lengths: Tensor,
+    max_length: int | Tensor = 200,
+    begin: Sequence[int] | None = None,
 ) -> list[list[int]]:
     """Greedy search: the subword ids of each target sentence, without </s>.
 
     `max_length`: maximum number of subwords including </s>, one number for all sentences or one per sentence (B,),
     limited by the positions of the model. Finished sentences are removed from the batch. Call model.eval() before.
+    `begin`: the first inputs of the decoder, not part of the translation; None: only </s>. Pretrained models may have
+    others, such as a language code.
     """
-    limits = _limits(max_length, len(source), model.shape.max_positions)
+    eos, begin = model.symbols.eos, _begin(model, begin)
+    limits = _limits(max_length, len(source), model.max_positions - len(begin) + 1)
     memory = model.encode(source, source_lengths)
-    cache = model.start(memory)
-    pieces = torch.full((len(limits),), EOS, device=memory.states.device)
+    cache = _started(model, memory, begin)
+    pieces = torch.full((len(limits),), begin[-1], device=memory.states.device)
     said: list[list[int]] = [[] for _ in limits]
     sentences = list(range(len(limits)))  # row r of pieces, memory and cache belongs to sentences[r]
     while sentences:
@@ -50,17 +57,17 @@ def greedy(
         pieces = logits[:, 0].argmax(1)
         for sentence, piece in zip(sentences, pieces.tolist(), strict=True):
             said[sentence].append(piece)
-        unfinished = [row for row, s in enumerate(sentences) if said[s][-1] != EOS and len(said[s]) < limits[s]]
+        unfinished = [row for row, s in enumerate(sentences) if said[s][-1] != eos and len(said[s]) < limits[s]]
         if len(unfinished) < len(sentences):
             rows = torch.tensor(unfinished, dtype=torch.int64, device=pieces.device)
             sentences = [sentences[row] for row in unfinished]
             pieces, memory, cache = pieces[rows], memory.select(rows), cache.select(rows)
-    return [found[:-1] if found[-1] == EOS else found for found in said]
+    return [found[:-1] if found[-1] == eos else found for found in said]
 
 
 @torch.inference_mode()
 def beam_search(
-    model: Transformer,
+    model: TranslationModel,
     source: Tensor,
     source_lengths: Tensor,
     *,
@@ -69,22 +76,24 @@ def beam_search(
     max_length: int | Tensor = 200,
     n_best: int = 1,
     patience: float = 1.0,
+    begin: Sequence[int] | None = None,
 ) -> list[list[Hypothesis]]:
     """Beam search: the `n_best` translations of each sentence, best score first.
 
-    Scores are log-probabilities divided by length ** length_penalty. `max_length` as in `greedy`. Call model.eval()
-    before. Returns fewer than `n_best` only if no more exist within `max_length`. The search of a sentence stops when
-    beam * patience hypotheses are finished. If </s> is often among the best next subwords, as in small models, these
-    may all be too short, found before the best translation; `patience` 2 helps in this case.
+    Scores are log-probabilities divided by length ** length_penalty. `max_length`, `begin` as in `greedy`. Call
+    model.eval() before. Returns fewer than `n_best` only if no more exist within `max_length`. The search of a sentence
+    stops when beam * patience hypotheses are finished. If </s> is often among the best next subwords, as in small
+    models, these may all be too short, found before the best translation; `patience` 2 helps in this case.
     """
     if not 1 <= n_best <= beam:
         raise ValueError(f"n_best: expected 1 <= n_best <= beam, got n_best = {n_best} and beam = {beam}")
     if not 1 <= patience < math.inf:
         raise ValueError(f"patience: expected a finite number, 1 or more, got {patience}")
-    limits = _limits(max_length, len(source), model.shape.max_positions)
+    begin = _begin(model, begin)
+    limits = _limits(max_length, len(source), model.max_positions - len(begin) + 1)
     wanted = math.floor(beam * patience + 0.5)
-    finished = [_Finished(limit, wanted, length_penalty, n_best) for limit in limits]
-    live = _nothing_said(model, model.encode(source, source_lengths))
+    finished = [_Finished(limit, wanted, length_penalty, n_best, model.symbols.eos) for limit in limits]
+    live = _nothing_said(model, model.encode(source, source_lengths), begin)
     # Same algorithm as CTranslate2 4 with min_decoding_length 0, so that exported models give the same output.
     # Candidates are the 2 * beam best continuations of a sentence's live hypotheses. Of these,
     # - those that end with </s> are finished if they are among the first `beam`, and dropped otherwise;
@@ -101,32 +110,33 @@ def beam_search(
 
 
 @torch.inference_mode()
-def force(model: Transformer, source: Tensor, source_lengths: Tensor, targets: list[list[int]]) -> list[float]:
+def force(model: TranslationModel, source: Tensor, source_lengths: Tensor, targets: list[list[int]]) -> list[float]:
     """Log-probability of a given translation of each source sentence, including </s>, in one forward pass."""
     if len(targets) != len(source):
         raise ValueError(f"targets: expected {len(source)}, one per source sentence, got {len(targets)}")
+    eos, pad = model.symbols.eos, model.symbols.pad
     lengths = torch.tensor([len(pieces) + 1 for pieces in targets])
     width = int(lengths.max())
-    padded = source.new_tensor([[*pieces, EOS] + [PAD] * (width - len(pieces) - 1) for pieces in targets])
-    said = source.new_tensor([piece for pieces in targets for piece in [*pieces, EOS]])
+    padded = source.new_tensor([[*pieces, eos] + [pad] * (width - len(pieces) - 1) for pieces in targets])
+    said = source.new_tensor([piece for pieces in targets for piece in [*pieces, eos]])
     hidden = model(source, source_lengths, padded, lengths)
-    chunk = max(1, CHUNK_LOGITS // model.shape.target_pieces)
+    chunk = max(1, CHUNK_LOGITS // model.target_pieces)
     parts = zip(torch.split(hidden, chunk), torch.split(said, chunk), strict=True)
     log_p = torch.cat([_log_probability(_logits(model, states), pieces[:, None]) for states, pieces in parts]).cpu()
     return [float(sentence.sum()) for sentence in torch.split(log_p, lengths.tolist())]
 
 
-def next_logits(model: Transformer, pieces: Tensor, memory: Memory, cache: Cache) -> tuple[Tensor, Cache]:
+def next_logits(model: TranslationModel, pieces: Tensor, memory: Memory, cache: Cache) -> tuple[Tensor, Cache]:
     """Feed one subword per hypothesis (B, W): logits (B, W, V) of the next one, and the extended cache."""
     hidden, cache = model.step(pieces, memory, cache)
     return _logits(model, hidden), cache
 
 
-def _logits(model: Transformer, hidden: Tensor) -> Tensor:
+def _logits(model: TranslationModel, hidden: Tensor) -> Tensor:
     """Logits (..., V) in float32 or higher precision, with padding masked."""
     logits = model.project(hidden)
     logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
-    logits[..., PAD] = -torch.inf
+    logits[..., model.symbols.pad] = -torch.inf
     return logits
 
 
@@ -141,14 +151,15 @@ def _log_probability(logits: Tensor, pieces: Tensor) -> Tensor:
 class _Finished:
     """The finished hypotheses of one sentence, and the stopping rule."""
 
-    def __init__(self, limit: int, wanted: int, length_penalty: float, n_best: int) -> None:
+    def __init__(self, limit: int, wanted: int, length_penalty: float, n_best: int, eos: int) -> None:
         self.limit, self.wanted, self.length_penalty, self.n_best = limit, wanted, length_penalty, n_best
+        self.eos = eos
         self.hypotheses: list[Hypothesis] = []
         self.best_has_ended = self.at_limit = False
 
     def add(self, said: list[int], log_p: float, rank: int) -> None:
         """`rank`: number of better candidates of the same length."""
-        self.hypotheses.append(_hypothesis(said, log_p, self.length_penalty))
+        self.hypotheses.append(_hypothesis(said, log_p, self.length_penalty, self.eos))
         self.best_has_ended |= rank == 0
         self.at_limit = len(said) == self.limit
 
@@ -168,7 +179,7 @@ class _Live:
     """Live hypotheses, W for each of n sentences."""
 
     sentences: list[int]  # n
-    said: Tensor  # (n, W, length), starting with </s>
+    said: Tensor  # (n, W, length), starting with the last of the first inputs, usually </s>
     log_p: Tensor  # (n, W) float64; minus infinity for unused slots
     memory: Memory  # of n sentences
     cache: Cache
@@ -178,33 +189,34 @@ class _Live:
 class _Candidates:
     """The C best continuations for each of n sentences, best first."""
 
-    said: Tensor  # (n, C, length), starting with </s>
+    said: Tensor  # (n, C, length), as in `_Live`
     log_p: Tensor  # (n, C) float64
     parent: Tensor  # (n, C): the live hypothesis that is continued
     cache: Cache  # of the parents
+    eos: int
 
     @property
     def ended(self) -> Tensor:
-        return self.said[:, :, -1] == EOS
+        return self.said[:, :, -1] == self.eos
 
 
-def _nothing_said(model: Transformer, memory: Memory) -> _Live:
+def _nothing_said(model: TranslationModel, memory: Memory, begin: Sequence[int]) -> _Live:
     """One empty hypothesis per sentence."""
     states = memory.states
-    said = torch.full((len(states), 1, 1), EOS, device=states.device)
+    said = torch.full((len(states), 1, 1), begin[-1], device=states.device)
     log_p = torch.zeros((len(states), 1), dtype=torch.float64, device=states.device)
-    return _Live(list(range(len(states))), said, log_p, memory, model.start(memory))
+    return _Live(list(range(len(states))), said, log_p, memory, _started(model, memory, begin))
 
 
-def _continue(model: Transformer, live: _Live, number: int) -> _Candidates:
+def _continue(model: TranslationModel, live: _Live, number: int) -> _Candidates:
     """The `number` best continuations for each sentence, or all if there are fewer."""
     logits, cache = next_logits(model, live.said[:, :, -1], live.memory, live.cache)
-    log_p, parent, piece = _best(live.log_p, logits.log_softmax(2), number)
+    log_p, parent, piece = _best(live.log_p, logits.log_softmax(2), number, model.symbols.pad)
     said = live.said.gather(1, parent[:, :, None].expand(-1, -1, live.said.size(2)))
-    return _Candidates(torch.cat([said, piece[:, :, None]], 2), log_p, parent, cache)
+    return _Candidates(torch.cat([said, piece[:, :, None]], 2), log_p, parent, cache, model.symbols.eos)
 
 
-def _best(before: Tensor, log_p: Tensor, number: int) -> tuple[Tensor, Tensor, Tensor]:
+def _best(before: Tensor, log_p: Tensor, number: int, pad: int) -> tuple[Tensor, Tensor, Tensor]:
     """The `number` best sums of before (n, W) and log_p (n, W, V), where padding has minus infinity.
 
     Returns the sums, best first, and their places in W and V. Because topk is slow on whole vocabularies, it is applied
@@ -220,7 +232,7 @@ def _best(before: Tensor, log_p: Tensor, number: int) -> tuple[Tensor, Tensor, T
     chosen = by_part.topk(min(number, by_part.size(1))).indices
     parent = (chosen // parts)[:, :, None]
     piece = (chosen % parts)[:, :, None] + torch.arange(0, pieces, parts, device=chosen.device)
-    piece = piece.where(piece < pieces, PAD)
+    piece = piece.where(piece < pieces, pad)
     there = log_p.flatten(1).gather(1, (parent * pieces + piece).flatten(1)).view(piece.shape)
     sums = before.gather(1, parent[:, :, 0])[:, :, None] + there
     best, places = sums.flatten(1).topk(min(number, log_p[0].numel()))
@@ -256,8 +268,20 @@ def _live_on(live: _Live, candidates: _Candidates, unfinished: list[int], beam: 
 # --- Common helpers
 
 
-def _hypothesis(said: list[int], log_p: float, length_penalty: float) -> Hypothesis:
-    ended = said[-1] == EOS
+def _begin(model: TranslationModel, begin: Sequence[int] | None) -> Sequence[int]:
+    return [model.symbols.eos] if begin is None else begin
+
+
+def _started(model: TranslationModel, memory: Memory, begin: Sequence[int]) -> Cache:
+    """The cache after the first inputs of the decoder except the last one."""
+    cache = model.start(memory)
+    for piece in begin[:-1]:
+        _, cache = model.step(torch.full((len(memory.states), 1), piece, device=memory.states.device), memory, cache)
+    return cache
+
+
+def _hypothesis(said: list[int], log_p: float, length_penalty: float, eos: int) -> Hypothesis:
+    ended = said[-1] == eos
     return Hypothesis(said[:-1] if ended else said, log_p / len(said) ** length_penalty, log_p, ended)
 
 

@@ -6,13 +6,15 @@ Dimensions in comments: B sentences, S source and T target subwords, H heads. Pa
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 import torch
 import torch.nn.functional as F  # noqa: N812 (the usual name)
 from torch import Tensor, nn
 
 from evenglot.model.dropout import Dropout, dropout
+from evenglot.model.interface import TranslationModel
 from evenglot.model.products import Linear
 from evenglot.model.sizes import SIZES
 from evenglot.symbols import EOS, PAD
@@ -111,7 +113,7 @@ class Cache:
         return Cache(layers, hidden, self.length, max(COMPACT_AT, 2 * number))
 
 
-class Transformer(nn.Module):
+class Transformer(TranslationModel):
     """The translation model. The output for a sentence does not depend on the rest of the batch.
 
     Positions are 0, 1, 2, ... from the first subword of a sentence; the first input of the decoder is </s>.
@@ -123,6 +125,7 @@ class Transformer(nn.Module):
     def __init__(self, shape: Shape) -> None:
         super().__init__()
         self.shape = shape
+        self.target_pieces, self.max_positions = shape.target_pieces, shape.max_positions
         # With a joint vocabulary there is no source embedding, so that no weight has two names in the state dict.
         self.source_embedding = None if shape.share_embeddings else _embedding(shape.source_pieces, shape.dim)
         self.target_embedding = _embedding(shape.target_pieces, shape.dim)
@@ -174,6 +177,10 @@ class Transformer(nn.Module):
             return F.linear(hidden, self.output_embedding)
         logits: Tensor = self.packed_output(hidden)
         return logits
+
+    def description(self) -> dict[str, Any]:
+        """The shape."""
+        return {"shape": asdict(self.shape)}
 
     def _embed(self, embedding: nn.Embedding, ids: Tensor, side: str, first: int = 0) -> Tensor:
         """Scaled subword embeddings plus position embeddings."""

@@ -26,6 +26,8 @@ from safetensors.torch import load, save_file
 from torch import Tensor
 
 from evenglot.files import REPLACED, UNFINISHED, checksum, digest, finished_folder, remove_folder, restore, write_json
+from evenglot.model.interface import TranslationModel
+from evenglot.model.pretrained import build_pretrained
 from evenglot.model.transformer import Shape, Transformer
 
 MODEL, OPTIMIZER, STATE = "model.safetensors", "optimizer.safetensors", "state.json"
@@ -370,7 +372,7 @@ def fingerprint(checkpoint: Checkpoint) -> str:
     return code.hexdigest()
 
 
-def load_model(chosen: Checkpoint) -> Transformer:
+def load_model(chosen: Checkpoint) -> TranslationModel:
     """The model of a checkpoint, in evaluation mode."""
     try:
         return model_of(chosen.read())
@@ -378,8 +380,10 @@ def load_model(chosen: Checkpoint) -> Transformer:
         raise DamagedCheckpointError(f"{error}; choose another checkpoint with --which, or restore a backup") from error
 
 
-def model_of(content: Content) -> Transformer:
+def model_of(content: Content) -> TranslationModel:
     """The model in the content of a checkpoint, in evaluation mode."""
-    model = Transformer(Shape(**content.state["shape"]))
+    state = content.state
+    pretrained = state.get("pretrained")
+    model = Transformer(Shape(**state["shape"])) if pretrained is None else build_pretrained(pretrained)
     model.load_state_dict(content.model)
     return model.eval()

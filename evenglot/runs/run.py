@@ -7,7 +7,7 @@ Checkpoints need torch, which takes seconds to load, so they are imported inside
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -78,7 +78,7 @@ class Run:
 
     @property
     def vocabulary(self) -> Path:
-        """The folder of the SentencePiece models, so that a run can translate without the store."""
+        """The folder of the vocabularies or the pretrained tokenizer, so that a run can translate without the store."""
         return self.folder / "vocabulary"
 
     def vocabulary_file(self, side: Side) -> Path:
@@ -122,13 +122,13 @@ class Run:
             raise RunError(f"{self.folder}: no checkpoints; `evenglot train` writes one after each interval")
         raise RunError(f"{self.folder}: no checkpoint {which!r}; available: {', '.join(['best', 'last', *steps])}")
 
-    def begin(self, config: Config, vocabularies: Mapping[Side, Path]) -> None:
-        """Write the configuration and copy the vocabularies."""
+    def begin(self, config: Config, vocabularies: Iterable[Path]) -> None:
+        """Write the configuration and copy the files of the vocabularies."""
         self.folder.mkdir(parents=True, exist_ok=True)
         config.save(self.config_file)
         with finished_folder(self.vocabulary) as unfinished:
-            for side, file in vocabularies.items():
-                shutil.copy(file, unfinished / self.vocabulary_file(side).name)
+            for file in vocabularies:
+                shutil.copy(file, unfinished / file.name)
 
     def refuse_if_taken(self) -> None:
         """Refuse to start in a folder that has a run or other files that would be overwritten."""

@@ -8,11 +8,11 @@ from typing import Any
 
 from evenglot.corpus.prepared import open_prepared
 from evenglot.corpus.store import Store
-from evenglot.directions import Direction, Side, parse
+from evenglot.directions import Direction, parse
 from evenglot.files import finished_folder, write_json
 from evenglot.inference.engines import SearchOptions
 from evenglot.inference.translate import Device, EngineName, Translator, translator_of, usable_device
-from evenglot.inference.vocabularies import Vocabulary, read_vocabularies
+from evenglot.inference.vocabularies import verify_vocabulary
 from evenglot.progress import Bars
 from evenglot.runs.checkpoint import load_model
 from evenglot.runs.run import Run, RunError
@@ -100,9 +100,10 @@ def score_run(
     made: dict[str, Any] = {"hypotheses": "given"}
     if hypotheses is None:
         chosen = run.choose(which)
-        _refuse_other_vocabulary(read_vocabularies(run, chosen), store)
+        verify_vocabulary(run, chosen.read_state())
+        _refuse_other_vocabulary(run, store)
         model = load_model(chosen)
-        translator = translator_of(run, config.data.directions, chosen, model, device, engine)
+        translator = translator_of(run, config.data, chosen, model, device, engine)
         translate_split(translator, store, split, options, folder, bars)
         made = {"beam": options.beam, "engine": engine, "which": which, "step": chosen.step}
         model = model.to(usable_device(device))
@@ -119,10 +120,11 @@ def score_run(
     return {**scores, "made": made}, store
 
 
-def _refuse_other_vocabulary(vocabularies: Mapping[Side, Vocabulary], store: Store) -> None:
+def _refuse_other_vocabulary(run: Run, store: Store) -> None:
     """Raise RunError if store and run have different vocabularies: token ids of references come from the store."""
-    for side, vocabulary in vocabularies.items():
-        if vocabulary.content != store.vocabulary_file(side).read_bytes():
+    for file in store.vocabulary_files:
+        own = run.vocabulary / file.name
+        if not own.exists() or own.read_bytes() != file.read_bytes():
             raise RunError(
                 f"{store.folder}: has another vocabulary than this run, as it was prepared again after training; train "
                 "a new run, or translate with `evenglot translate` and run `evenglot score` with --hypotheses"

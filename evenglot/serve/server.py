@@ -110,7 +110,7 @@ def serve(
     with listen(host, port) as listening:  # first, to report a port in use before loading the model
         home = Run(run)
         config, chosen = home.config(), home.choose(which)
-        translator = translator_of(home, config.data.directions, chosen, load_model(chosen), device, engine)
+        translator = translator_of(home, config.data, chosen, load_model(chosen), device, engine)
         model = about(home, config.balance.strategy, chosen.step, translator)
         address, taken = listening.getsockname()[:2]
         with prepared(translator, model, listening, limits or Limits(), names) as server:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from functools import cache, partial
+from pathlib import Path
 from time import monotonic
 from typing import Any
 
@@ -15,10 +15,9 @@ from evenglot.batches.fit import fit
 from evenglot.batches.load import Batch, Loader, load
 from evenglot.config import Config
 from evenglot.corpus.store import Store
-from evenglot.directions import SIDES
+from evenglot.model.families import fingerprint
 from evenglot.runs.checkpoint import average
 from evenglot.runs.run import Run, RunError
-from evenglot.symbols import PAD
 from evenglot.training.memory import memory_errors_explained
 from evenglot.training.model import create_model
 from evenglot.training.optimizer import create_optimizer, learning_rate, load_optimizer_tensors, optimizer_tensors
@@ -39,6 +38,7 @@ class Training:
         self.config, self.settings = config, config.train
         self.home, self.store, self.balancer, self.processes = run, store, balancer, processes
         self.groups = config.data.groups
+        self.init = None if config.model.init is None else fingerprint(Path(config.model.init))
         self.model = create_model(config, store).to(processes.device)
         self.optimizer = create_optimizer(self.model, self.settings)
         self.rate = learning_rate(self.settings)
@@ -85,7 +85,7 @@ class Training:
         if resumed:
             self.record.resume(self.at.step)
         if self.processes.is_first:
-            self.home.begin(self.config, {side: self.store.vocabulary_file(side) for side in SIDES})
+            self.home.begin(self.config, self.store.vocabulary_files)
         if resumed:
             return
         if resume:
@@ -136,7 +136,7 @@ class Training:
             self.corpora,
             interval,
             budget=batches.tokens_per_batch,
-            pad=PAD,
+            pad=self.model.symbols.pad,
             micro_batches=batches.micro_batches,
             rank=self.processes.rank,
             world=self.processes.world,
@@ -296,12 +296,9 @@ class Training:
         )
 
     def _model_state(self) -> dict[str, Any]:
-        store = self.store
-        return {
-            "shape": asdict(self.model.shape),
-            "store": store.fingerprint,
-            "vocabulary": store.vocabulary_hashes,
-        }
+        pretrained = {} if self.init is None else {"init": self.init}
+        store = {"store": self.store.fingerprint, "vocabulary": self.store.vocabulary_hashes}
+        return {**self.model.description(), **store, **pretrained}
 
     def _restore(self) -> bool:
         """Resume from the newest intact checkpoint; False if there is none yet."""
@@ -314,6 +311,11 @@ class Training:
             raise RunError(
                 f"{self.store.folder}: the content of the store has changed since this run started, so its batches "
                 "cannot be reproduced; start a new run with --out"
+            )
+        if state.get("init") != self.init:
+            raise RunError(
+                f"{self.config.model.init}: the checkpoint in model.init has changed since this run started; restore "
+                "it, or start a new run with --out"
             )
         self.model.load_state_dict(content.model)
         load_optimizer_tensors(self.optimizer, self.model, content.optimizer)

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 
 import torch
 
 from evenglot.config import Config
 from evenglot.corpus.store import Store
+from evenglot.model.interface import TranslationModel
+from evenglot.model.pretrained import load_pretrained
 from evenglot.model.transformer import Shape, Transformer
 from evenglot.seeding import generator
 
 
-def create_model(config: Config, store: Store) -> Transformer:
-    """A new model with weights initialised from the seed."""
+def create_model(config: Config, store: Store) -> TranslationModel:
+    """A pretrained model, or a new one with weights initialised from the seed."""
+    if config.model.init is not None:
+        return load_pretrained(Path(config.model.init), config.model.dropouts)
     torch.manual_seed(int(generator(config.seed, "weights").integers(2**63)))
     return Transformer(shape_of(config, store.manifest["vocabulary"]["pieces"]))
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from evenglot.balance import Balancer, Signal
 from evenglot.balance.baseline import baseline_about
 from evenglot.config import BalanceSettings, Config
 from evenglot.corpus.store import Store
+from evenglot.model.families import read_config
 from evenglot.runs.run import RunError
 from evenglot.wording import some
 
@@ -38,12 +41,15 @@ def refuse_other_baseline(balance: BalanceSettings, signal: Signal | None, smoot
 
 def refuse_long_sentences(config: Config, store: Store) -> None:
     """Refuse sentences with more subwords than the model has positions."""
+    init = config.model.init
+    most = config.model.max_positions if init is None else read_config(Path(init)).max_positions
+    advice = "raise model.max_positions or lower clean.max_pieces" if init is None else "lower clean.max_pieces"
     for name in store.directions:
         for split in {"train", "valid"} & set(store.splits(name)):
             corpus = store.corpus(name, split)
             longest = max((int(side.lengths.max()) for side in (corpus.source, corpus.target) if len(side)), default=0)
-            if longest > config.model.max_positions:
+            if longest > most:
                 raise RunError(
                     f"{store.folder}: {name} ({split}) has a sentence of {longest} subwords, but the model has only "
-                    f"{config.model.max_positions} positions; raise model.max_positions or lower clean.max_pieces"
+                    f"{most} positions; {advice}"
                 )

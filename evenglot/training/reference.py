@@ -9,11 +9,14 @@ from evenglot.balance.baseline import baseline_about
 from evenglot.config import BalanceSettings, Config
 from evenglot.corpus.prepared import open_prepared
 from evenglot.corpus.store import Store
+from evenglot.model import families
+from evenglot.model.interface import TranslationModel
 from evenglot.progress import Bars
 from evenglot.runs.checkpoint import fingerprint, model_of
 from evenglot.runs.events import DoneEvent, ReferenceCost, of_kind
 from evenglot.runs.log import read_log
 from evenglot.runs.run import Run, RunError
+from evenglot.training.model import create_model
 from evenglot.training.parallel import Processes
 from evenglot.training.step import Step
 from evenglot.training.validation import losses_of
@@ -40,8 +43,39 @@ def baseline(
     content = chosen.read()
     if content.state.get("store") != store.fingerprint:
         raise RunError(f"{store.folder}: the content of the store has changed since this run was trained; train again")
-    model = model_of(content).to(processes.device)
-    step = Step.of(config, store, model, None, processes)
+    losses = _losses_of(model_of(content), config, store, signal, processes, bars)
+    if processes.is_first:
+        save_baseline(
+            out,
+            losses,
+            model=fingerprint(chosen),
+            checkpoint=str(chosen.folder.name),
+            step=chosen.step,
+            **_about(config, store, signal),
+            **_cost(run),
+        )
+    processes.wait()
+    return losses
+
+
+def init_baseline(
+    config: Config, out: Path, store: Store, signal: Signal, processes: Processes, bars: Bars
+) -> dict[str, float]:
+    """`balance.baseline: init`: the losses of the pretrained model before its first update, written to `out`."""
+    losses = _losses_of(create_model(config, store), config, store, signal, processes, bars)
+    if processes.is_first:
+        save_baseline(
+            out, losses, model=families.fingerprint(Path(config.model.init or "")), **_about(config, store, signal)
+        )
+    processes.wait()
+    return losses
+
+
+def _losses_of(
+    model: TranslationModel, config: Config, store: Store, signal: Signal, processes: Processes, bars: Bars
+) -> dict[str, float]:
+    """Mean losses per direction and per group, without dropout."""
+    step = Step.of(config, store, model.to(processes.device), None, processes)
     missing = [name for name in step.names if signal.split not in store.splits(name)]
     if missing:
         raise RunError(f"{store.folder}: no {signal.split} text for {', '.join(missing)}; add data.{signal.split}")
@@ -51,23 +85,18 @@ def baseline(
         seen = losses_of(step, corpora, config.batches.tokens_per_batch, advance)
     by_direction = seen.by_direction(step.names, signal.unit)
     sums, counts = ({**each, **config.data.groups.sum(each)} for each in by_direction)
-    losses = mean_losses(sums, counts)
-    if processes.is_first:
-        save_baseline(
-            out,
-            losses,
-            model=fingerprint(chosen),
-            checkpoint=str(chosen.folder.name),
-            step=chosen.step,
-            split=signal.split,
-            unit=signal.unit,
-            label_smoothing=config.train.label_smoothing,
-            strategy=config.balance.strategy,
-            store=store.fingerprint,
-            **_cost(run),
-        )
-    processes.wait()
-    return losses
+    return mean_losses(sums, counts)
+
+
+def _about(config: Config, store: Store, signal: Signal) -> dict[str, str | float]:
+    """How losses were computed."""
+    return {
+        "split": signal.split,
+        "unit": signal.unit,
+        "label_smoothing": config.train.label_smoothing,
+        "strategy": config.balance.strategy,
+        "store": store.fingerprint,
+    }
 
 
 def _cost(run: Run) -> dict[str, float]:
@@ -81,7 +110,8 @@ def reference_cost(config: Config, run: Run) -> ReferenceCost | None:
     given = config.balance.options.get("baseline")
     if not isinstance(given, str):
         return None
-    about = baseline_about(given if config.balance.reference_mixture is None else run.baseline_file)
+    own = config.balance.starts_as_baseline or config.balance.reference_mixture is not None
+    about = baseline_about(run.baseline_file if own else given)
     cost = {key: about[key] for key in ("updates", "seconds") if isinstance(about.get(key), int | float)}
     return ReferenceCost(**cost) if cost else None
 
@@ -94,5 +124,5 @@ def reference_config(config: Config, mixture: str) -> Config:
 
 
 def with_baseline(config: Config, file: Path) -> BalanceSettings:
-    """The balance settings with the baseline file in place of `auto`."""
+    """The balance settings with the baseline file in place of `auto` or `init`."""
     return config.balance.model_copy(update={"baseline": str(file)})

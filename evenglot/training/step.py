@@ -16,10 +16,9 @@ from evenglot.balance import Balancer
 from evenglot.batches.load import Batch
 from evenglot.config import Config
 from evenglot.corpus.store import Store
-from evenglot.corpus.vocabulary import piece_characters
 from evenglot.directions import GroupMap
+from evenglot.model.interface import TranslationModel
 from evenglot.model.loss import BatchLoss, batch_loss, direction_sums, hidden_states, loss_of_hidden
-from evenglot.model.transformer import Transformer
 from evenglot.seeding import generator
 from evenglot.training.parallel import Processes
 from evenglot.wording import some
@@ -88,7 +87,7 @@ class Step:
 
     def __init__(
         self,
-        model: Transformer,
+        model: TranslationModel,
         optimizer: torch.optim.Optimizer | None,
         processes: Processes,
         *,
@@ -106,14 +105,18 @@ class Step:
 
     @staticmethod
     def of(
-        config: Config, store: Store, model: Transformer, optimizer: torch.optim.Optimizer | None, processes: Processes
+        config: Config,
+        store: Store,
+        model: TranslationModel,
+        optimizer: torch.optim.Optimizer | None,
+        processes: Processes,
     ) -> Step:
         """Create from a configuration, for the directions of a store."""
         return Step(
             model,
             optimizer,
             processes,
-            characters=torch.from_numpy(piece_characters(store.vocabulary("target"))),
+            characters=torch.from_numpy(store.tokenizers.characters()),
             names=sorted(store.directions),
             smoothing=config.train.label_smoothing,
             clip=config.train.clip,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from evenglot.balance import Signal
 from evenglot.config import BalanceSettings, Config
-from evenglot.corpus.prepared import open_prepared, other_paths, refuse_other_text
+from evenglot.corpus.prepared import open_prepared, other_paths, refuse_other_text, refuse_other_tokenizer
 from evenglot.corpus.store import Store
 from evenglot.files import lock
 from evenglot.progress import Bars
@@ -17,7 +17,7 @@ from evenglot.runs.run import Run, RunError
 from evenglot.training.loop import Training
 from evenglot.training.parallel import Processes, processes
 from evenglot.training.preconditions import refuse_long_sentences, refuse_other_baseline, refuse_without_validation
-from evenglot.training.reference import baseline, reference_config, with_baseline
+from evenglot.training.reference import baseline, init_baseline, reference_config, with_baseline
 from evenglot.wording import some
 
 
@@ -28,6 +28,7 @@ def train(config: Config, folder: Path, *, resume: bool = False) -> str:
     """
     run = Run(Path(folder))
     store = open_prepared(config, verify=False)  # before anything is written
+    refuse_other_tokenizer(config, store)
     if not any(run.checkpoints.glob("*")):  # a resumed run compares the content of the store instead
         refuse_other_text(config, store)
     with processes(config.train) as mine, _only_one(run, mine):
@@ -49,6 +50,9 @@ def train(config: Config, folder: Path, *, resume: bool = False) -> str:
             reason = _train_reference(config, mixture, run, store, mine, resume)
             if reason == "stopped":
                 return reason
+            balance = with_baseline(config, run.baseline_file)
+        elif balance.starts_as_baseline:
+            _compute_init_baseline(config, run, store, mine, resume)
             balance = with_baseline(config, run.baseline_file)
         return _train(config, balance, run, store, mine, resume)
 
@@ -97,6 +101,14 @@ def _train_reference(config: Config, mixture: str, run: Run, store: Store, mine:
     if reason != "stopped":
         baseline(run.reference, run.baseline_file, signal, mine, bars, store)
     return reason
+
+
+def _compute_init_baseline(config: Config, run: Run, store: Store, mine: Processes, resume: bool) -> None:
+    """`balance.baseline: init`: compute the losses of the pretrained model, if not done yet."""
+    _check_folder(run, config, resume)
+    if not (resume and run.baseline_file.exists()):
+        signal = config.balance.description.needs.losses or Signal()
+        init_baseline(config, run.baseline_file, store, signal, mine, Bars())
 
 
 @contextmanager

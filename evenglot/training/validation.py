@@ -13,10 +13,10 @@ from evenglot.batches.draw import all_pairs
 from evenglot.batches.load import collate, load
 from evenglot.config import TrainSettings
 from evenglot.corpus.store import Store
+from evenglot.directions import parse
 from evenglot.model.search import greedy
 from evenglot.progress import Advance
 from evenglot.sequences import ParallelSequences, Sequences
-from evenglot.symbols import PAD
 from evenglot.training.step import Observed, Step
 
 NO_PAIRS = ParallelSequences(*(Sequences(np.empty(0, dtype=np.uint16), np.zeros(1, dtype=np.int64)) for _ in range(2)))
@@ -66,19 +66,20 @@ class Validator:
         return dict(zip(self.names, processes.sum(scores).tolist(), strict=True))
 
     def _translate(self, name: str, sentences: int) -> list[str]:
-        corpus, vocabulary = self.corpora[name], self.store.vocabulary("target")
+        corpus, tokenizers, model = self.corpora[name], self.store.tokenizers, self.step.model
+        begin = tokenizers.begin(parse(name))
         device = self.step.processes.device
-        self.step.model.eval()
+        model.eval()
         translations: list[str] = []
         rows = np.arange(sentences)
         size = max(1, self.budget // int(corpus.source.lengths[:sentences].max()))
         for first in range(0, sentences, size):
             pair = rows[first : first + size]
-            batch = collate([corpus], np.zeros(len(pair), dtype=np.int32), pair, PAD)
+            batch = collate([corpus], np.zeros(len(pair), dtype=np.int32), pair, model.symbols.pad)
             longest = LONGEST_RATIO * batch.source_lengths + 10
             with self.step.processes.autocast():
-                pieces = greedy(self.step.model, batch.source.to(device), batch.source_lengths, longest)
-            translations += vocabulary.decode(pieces)
+                pieces = greedy(model, batch.source.to(device), batch.source_lengths, longest, begin)
+            translations += tokenizers.decode(pieces)
         return translations
 
 
@@ -92,7 +93,7 @@ def losses_of(
         corpora,
         pairs,
         budget=budget,
-        pad=PAD,
+        pad=step.model.symbols.pad,
         micro_batches=processes.world,
         rank=processes.rank,
         world=processes.world,

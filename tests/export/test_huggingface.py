@@ -20,6 +20,7 @@ from evenglot.corpus.store import open_store
 from evenglot.directions import Direction, tag, tag_kind
 from evenglot.export import huggingface, model_card
 from evenglot.export.huggingface import Report, export
+from evenglot.extras import quiet
 from evenglot.model.search import beam_search, greedy
 from evenglot.progress import Bars
 from evenglot.runs.checkpoint import load_model
@@ -200,7 +201,7 @@ def test_odd_text_is_read_as_we_read_it(trained, variant):
 def tokenizer_of(folder):
     import transformers
 
-    with huggingface._quiet(transformers):
+    with quiet(transformers):
         return transformers.AutoTokenizer.from_pretrained(folder)
 
 

@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 
 import evenglot
-from evenglot.directions import Direction
+from evenglot.corpus.tokenizers import SentencePieceTokenizers
+from evenglot.corpus.vocabulary import train_vocabulary
+from evenglot.directions import Direction, tag, tag_kind
 from evenglot.inference import translate as module
 from evenglot.inference.engines import SearchOptions
 from evenglot.inference.translate import Translator, load
@@ -67,22 +69,19 @@ def test_lengths_are_limited(translator):
 # --------------------------------------------------------------------------------------------------- directions
 
 
-def directions(*names, of="target"):
+def directions(*names):
     """Which direction is meant does not depend on the model."""
 
-    class Vocabulary:
-        def piece_to_id(self, piece):
-            known = {d.split("-")[0 if of == "source" else 1] for d in names}
-            return 3 if piece.strip("<>") in known else 1
-
     found = [Direction(*name.split("-")) for name in names]
-    return Translator(None, Vocabulary(), None, found, 512)
+    tags = sorted({tag(direction, tag_kind(found)) for direction in found})
+    model = train_vocabulary(["ab ba"], size=len(tags) + 8, tags=tags)
+    return Translator(None, SentencePieceTokenizers((model, model), tag_kind(found)), found, 512)
 
 
 def test_what_is_left_out_is_found_if_there_is_only_one():
-    assert directions("aa-en", "bb-en", of="source").direction(source="bb").name == "bb-en"
+    assert directions("aa-en", "bb-en").direction(source="bb").name == "bb-en"
     assert directions("en-aa", "en-bb").direction("bb").name == "en-bb"
-    assert directions("aa-en", of="source").direction().name == "aa-en"
+    assert directions("aa-en").direction().name == "aa-en"
     assert directions("aa-bb", "cc-bb", "bb-aa").direction("bb").tgt == "bb"  # the tag is that of the target
 
 
@@ -98,7 +97,7 @@ def test_what_is_left_out_is_found_if_there_is_only_one():
 )
 def test_what_it_does_not_know_is_said(names, to, source, message):
     with pytest.raises(ValueError, match=message):
-        directions(*names, of="source" if names[0].endswith("en") else "target").direction(to, source)
+        directions(*names).direction(to, source)
 
 
 def test_zero_shot_needs_force_and_a_known_tag():
@@ -108,7 +107,7 @@ def test_zero_shot_needs_force_and_a_known_tag():
     assert translator.direction("bb", "aa", force=True).name == "aa-bb"
     with pytest.raises(ValueError, match="^aa-xx: .*>>xx<<.* bb, en$"):
         translator.direction("xx", "aa", force=True)
-    one_target = directions("aa-en", "bb-en", of="source")  # its tags name the source, so nothing tells it where to go
+    one_target = directions("aa-en", "bb-en")  # its tags name the source, so nothing tells it where to go
     with pytest.raises(ValueError, match=r"^aa-fr: .*\ben\b"):
         one_target.direction("fr", "aa", force=True)
 

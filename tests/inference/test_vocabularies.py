@@ -50,7 +50,8 @@ def forget_hashes(run):
 
 
 def test_checkpoints_know_the_vocabularies_of_their_run(run):
-    hashes = {side: sha256(Run(run).vocabulary_file(side).read_bytes()).hexdigest() for side in ("source", "target")}
+    files = [Run(run).vocabulary_file(side) for side in ("source", "target")]
+    hashes = {file.name: sha256(file.read_bytes()).hexdigest() for file in files}
     states = [json.loads(file.read_text())["state"] for file in (run / "checkpoints").glob("*/state.json")]
     assert states
     assert all(state["vocabulary"] == hashes for state in states)

@@ -160,7 +160,7 @@ def test_best_continuations_are_the_largest_sums(sentences, width, pieces, numbe
     generator = torch.Generator().manual_seed(seed)
     before = -torch.rand(sentences, width, dtype=torch.float64, generator=generator)
     log_p = torch.randn(sentences, width, pieces, generator=generator).index_fill(2, torch.tensor([PAD]), -torch.inf)
-    found, parent, piece = search._best(before, log_p, number)
+    found, parent, piece = search._best(before, log_p, number, PAD)
     sums = before[:, :, None] + log_p
     assert found.tolist() == sums.flatten(1).topk(min(number, width * pieces)).values.tolist()
     assert sums[torch.arange(sentences)[:, None], parent, piece].tolist() == found.tolist()

@@ -19,6 +19,7 @@ from evenglot.inference.ctranslate2.convert import Quantization, write_model
 from evenglot.inference.ctranslate2.engine import CTranslate2Engine
 from evenglot.inference.ctranslate2.package import package
 from evenglot.inference.vocabularies import read_vocabularies
+from evenglot.model.transformer import Transformer
 from evenglot.runs.checkpoint import load_model
 from evenglot.runs.run import Run
 from evenglot.symbols import EOS
@@ -49,6 +50,11 @@ def export(
     _refuse_if_taken(folder)
     config, chosen = run.config(), run.choose(which)
     model = load_model(chosen)
+    if not isinstance(model, Transformer):
+        raise ValueError(
+            f"{run.folder}: fine-tuned from a pretrained model; export it with --to huggingface, and convert that with "
+            "ct2-transformers-converter"
+        )
     source = read_vocabularies(run, chosen)["source"].pieces
     sample = list(islice(tagged_sentences(config, sentences), SAMPLE))
     sources = [_encode(source, piece, text, model.shape.max_positions) for piece, text in sample]

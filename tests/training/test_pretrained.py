@@ -1,0 +1,379 @@
+"""Pretrained checkpoints of every family train in our loop, and nothing of them is changed but the weights."""
+
+import json
+import pickle
+import shutil
+import sys
+from functools import cache
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from evenglot.balance.baseline import baseline_about, load_baseline
+from evenglot.config import ConfigError, load_config
+from evenglot.corpus.prepare import prepare
+from evenglot.corpus.prepared import StoreError, open_prepared
+from evenglot.directions import parse
+from evenglot.export.ctranslate2 import export as to_ctranslate2
+from evenglot.export.huggingface import export
+from evenglot.extras import MissingExtraError
+from evenglot.inference.engines import SearchOptions
+from evenglot.inference.translate import load
+from evenglot.model.families import FAMILIES, PretrainedError
+from evenglot.model.search import beam_search, greedy
+from evenglot.progress import Bars
+from evenglot.runs.run import Run, RunError
+from evenglot.scoring.score_run import score_run
+from evenglot.training.model import create_model
+from evenglot.training.parallel import Processes
+from evenglot.training.step import Step
+from evenglot.training.train import train
+from evenglot.training.validation import losses_of
+from tests.checkpoints import CODES, POSITIONS, save_checkpoint
+from tests.tasks import CONFIG, SIZES, write_corpora
+from tests.training.helpers import events
+
+KINDS = list(CODES)
+OURS = "model: {size: tiny, dim: 32, ffn: 64, encoder_layers: 1, decoder_layers: 1, heads: 2, dropout: 0.1}"
+
+
+def write_config(folder, kind):
+    """A config file beside the text and the checkpoint of this kind."""
+    text = CONFIG.replace(OURS, "model: {init: init}").replace("leakage: false", "leakage: false, max_pieces: 30")
+    file = folder / "conf.yaml"
+    file.write_text(text.replace("data:\n", f"data:\n  codes: {json.dumps(CODES[kind])}\n"))
+    return file
+
+
+@pytest.fixture(scope="session")
+def prepared(tmp_path_factory):
+    """prepared("nllb"): a config file whose store is prepared; one of each kind for all tests."""
+
+    @cache
+    def make(kind):
+        folder = tmp_path_factory.mktemp(kind)
+        write_corpora(folder, dict.fromkeys(SIZES, 60))
+        save_checkpoint(kind, folder / "init")
+        file = write_config(folder, kind)
+        prepare(load_config(file), Bars())
+        return file
+
+    return make
+
+
+def configured(file, *overrides):
+    return load_config(file, ["train.updates=3", "train.warmup=2", *overrides])
+
+
+def copied(file, folder):
+    """The same, to be changed."""
+    shutil.copytree(file.parent, folder)
+    return folder / file.name
+
+
+@cache
+def transformers_and(folder):
+    """transformers, and the tokenizer and model of a checkpoint as it loads them."""
+    import transformers
+
+    from evenglot.extras import quiet
+
+    with quiet(transformers):
+        tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+        return transformers, tokenizer, transformers.AutoModelForSeq2SeqLM.from_pretrained(folder).eval()
+
+
+def their_losses(file, kind, smoothing):
+    """Loss sums and tokens of the validation pairs of each direction, by transformers alone, from the text."""
+    transformers, tokenizer, model = transformers_and(file.parent / "init")
+    found = {}
+    for language in sorted(SIZES):
+        lines = [(file.parent / f"valid.{language}-en.{side}").read_text().splitlines() for side in (language, "en")]
+        if kind in ("nllb", "m2m100", "mbart", "mbart50"):
+            tokenizer.src_lang, tokenizer.tgt_lang = CODES[kind][language], CODES[kind].get("en", "en")
+        elif kind == "madlad":
+            lines[0] = [f"<2en> {line}" for line in lines[0]]
+        total, count = 0.0, 0
+        for source, target in zip(*lines, strict=True):
+            batch = tokenizer([source], text_target=[target], return_tensors="pt")
+            with torch.no_grad():
+                result = model(**batch)
+                smooth = transformers.trainer_pt_utils.LabelSmoother(smoothing)(result, batch["labels"])
+            tokens = batch["labels"].numel()
+            total, count = total + float(smooth if smoothing else result.loss) * tokens, count + tokens
+        found[f"{language}-en"] = (total, count)
+    return found
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_first_losses_are_those_of_transformers(prepared, kind):
+    config = configured(prepared(kind))
+    store = open_prepared(config)
+    for smoothing in (0.0, 0.1):
+        config = configured(prepared(kind), f"train.label_smoothing={smoothing}")
+        step = Step.of(config, store, create_model(config, store), None, Processes())
+        seen = losses_of(step, {name: store.corpus(name, "valid") for name in step.names}, 256)
+        expected = their_losses(prepared(kind), kind, smoothing)
+        assert seen.tokens.tolist() == [expected[name][1] for name in step.names]
+        for name, mean in seen.means(step.names).items():
+            assert mean == pytest.approx(expected[name][0] / expected[name][1], abs=1e-5)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_search_steps_through_the_same_model(prepared, kind):
+    config = configured(prepared(kind))
+    store = open_prepared(config)
+    model = create_model(config, store).eval()
+    begin = store.tokenizers.begin(parse("aa-en"))
+    corpus = store.corpus("aa-en", "valid")
+    ids = [torch.from_numpy(corpus.source[row].astype(np.int64)) for row in range(6)]
+    lengths = torch.tensor([len(each) for each in ids])
+    source = torch.nn.utils.rnn.pad_sequence(ids, batch_first=True, padding_value=model.symbols.pad)
+    alone = [greedy(model, each[None], torch.tensor([len(each)]), 12, begin)[0] for each in ids]
+    assert greedy(model, source, lengths, 12, begin) == alone
+    narrow = beam_search(model, source, lengths, beam=1, max_length=12, begin=begin)
+    assert [found[0].pieces for found in narrow] == alone
+    wide = beam_search(model, source, lengths, beam=4, n_best=4, max_length=12, begin=begin)
+    for each, hypotheses in zip(ids, wide, strict=True):
+        for found in hypotheses:  # whole sentences at once, without a cache
+            said = torch.tensor([*found.pieces, *[model.symbols.eos] * found.ended])
+            with torch.no_grad():
+                seen = torch.tensor([[*begin, *said[:-1]]])
+                hidden = model.decode(seen, model.encode(each[None], torch.tensor([len(each)])))
+                logits = model.project(hidden)[0, len(begin) - 1 :]
+            logits[:, model.symbols.pad] = -torch.inf
+            expected = logits.log_softmax(1).gather(1, said[:, None]).sum()
+            assert found.log_probability == pytest.approx(float(expected), abs=1e-4)
+
+
+@pytest.mark.parametrize("kind", ["nllb", *(pytest.param(kind, marks=pytest.mark.slow) for kind in KINDS[1:])])
+def test_a_run_can_be_exported_in_the_same_format(prepared, kind, tmp_path):
+    file = prepared(kind)
+    train(configured(file, "train.learning_rate=1e-3"), tmp_path / "run")
+    report = export(Run(tmp_path / "run"), tmp_path / "out")
+    assert report.sentences == report.identical > 40
+    assert report.logit_difference < 1e-5
+    before, after = (load_file(folder / "model.safetensors") for folder in (file.parent / "init", tmp_path / "out"))
+    assert {name: weight.shape for name, weight in before.items()} == {
+        name: weight.shape for name, weight in after.items() if name in before
+    }
+    assert any(not torch.equal(before[name], after[name]) for name in before)
+    copies = {path.name for path in (file.parent / "init").iterdir()} - {"model.safetensors", "config.json"}
+    assert all((file.parent / "init" / name).read_bytes() == (tmp_path / "out" / name).read_bytes() for name in copies)
+    # The export can be fine-tuned further.
+    again = copied(file, tmp_path / "again")
+    shutil.rmtree(again.parent / "init")
+    shutil.copytree(tmp_path / "out", again.parent / "init")
+    prepare(configured(again), Bars())
+    assert create_model(configured(again), open_prepared(configured(again))).target_pieces
+
+
+def test_ctranslate2_is_said_not_to_serve_it(prepared, tmp_path):
+    train(configured(prepared("nllb"), "train.updates=1"), tmp_path / "run")
+    with pytest.raises(ValueError, match="torch"):
+        load(tmp_path / "run", engine="ctranslate2")
+    with pytest.raises(ValueError, match="--to huggingface"):
+        to_ctranslate2(Run(tmp_path / "run"), tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.slow
+def test_an_export_translates_with_the_usual_calls_of_transformers(prepared, tmp_path):
+    file = prepared("nllb")
+    train(configured(file, "train.updates=3", "train.learning_rate=1e-3"), tmp_path / "run")
+    export(Run(tmp_path / "run"), tmp_path / "out")
+    _, tokenizer, model = transformers_and(tmp_path / "out")
+    lines = (file.parent / "test.bb-en.bb").read_text().splitlines()[:8]
+    tokenizer.src_lang = "tur_Latn"
+    batch = tokenizer(lines, return_tensors="pt", padding=True)
+    english = tokenizer.convert_tokens_to_ids("eng_Latn")
+    found = model.generate(**batch, forced_bos_token_id=english, num_beams=1, max_length=20)
+    ours = load(tmp_path / "run").translate(lines, source="bb", to="en", beam=1, max_length=18)
+    assert tokenizer.batch_decode(found, skip_special_tokens=True) == ours
+    assert len(set(ours)) > 1
+
+
+@pytest.mark.parametrize("kind", ["nllb", pytest.param("madlad", marks=pytest.mark.slow)])
+def test_a_resumed_run_ends_with_the_same_bits(prepared, kind, tmp_path):
+    file = prepared(kind)
+    train(configured(file, "train.updates=6"), tmp_path / "whole")
+    train(configured(file, "train.updates=2"), tmp_path / "parts")
+    train(configured(file, "train.updates=6"), tmp_path / "parts", resume=True)
+    for name in ("model.safetensors", "optimizer.safetensors"):
+        whole, parts = (load_file(tmp_path / run / "checkpoints/step-00000006" / name) for run in ("whole", "parts"))
+        assert whole.keys() == parts.keys()
+        assert all(torch.equal(whole[key], parts[key]) for key in whole)
+
+
+@pytest.mark.parametrize(
+    "balance",
+    [
+        {"strategy": "temperature", "tau": 5},
+        {"strategy": "group-dro"},
+        {"strategy": "multidds"},
+        {"strategy": "chi-pd", "rho": 0.05},
+    ],
+)
+def test_strategies_train_it(prepared, balance, tmp_path):
+    config = configured(prepared("nllb"), f"balance={json.dumps(balance)}", "train.chrf_sentences=2")
+    assert train(config, tmp_path / "run") == "updates"
+    (valid,) = events(tmp_path / "run", "validation")[-1:]
+    assert set(valid["loss"]) == set(valid["chrf"]) == {f"{language}-en" for language in SIZES}
+
+
+@pytest.mark.slow
+def test_it_learns_and_is_scored(prepared, tmp_path):
+    train(configured(prepared("mbart50"), "train.updates=40", "train.learning_rate=5e-3"), tmp_path / "run")
+    losses = [event["pooled"] for event in events(tmp_path / "run", "validation")]
+    assert losses[-1] < 0.8 * losses[0]
+    scores, _ = score_run(Run(tmp_path / "run"), "test", SearchOptions(beam=2), Bars())
+    assert set(scores["directions"]) == {f"{language}-en" for language in SIZES}
+    assert all(row["lines"] == 30 and row["loss_per_character"] > 0 for row in scores["directions"].values())
+
+
+def test_the_losses_of_the_checkpoint_are_the_baseline(prepared, tmp_path):
+    file = prepared("nllb")
+    config = configured(file, "balance={strategy: chi-ibr, rho: 0.1, baseline: init, signal: valid}")
+    train(config, tmp_path / "run")
+    baseline = load_baseline(tmp_path / "run" / "baseline.json")
+    for name, (total, tokens) in their_losses(file, "nllb", config.train.label_smoothing).items():
+        assert baseline[name] == pytest.approx(total / tokens, abs=1e-5)
+    assert not (tmp_path / "run" / "reference").exists()
+    assert "updates" not in baseline_about(tmp_path / "run" / "baseline.json")
+    balance = events(tmp_path / "run", "balance")
+    assert not balance or balance[0]["baseline"] == pytest.approx(
+        {name: baseline[name] for name in balance[0]["baseline"]}
+    )
+
+
+def test_other_processes_encode_the_same(prepared):
+    store = open_prepared(configured(prepared("m2m100")))
+    direction, lines = parse("aa-en"), store.text("aa-en", "valid", "target")
+    expected = store.tokenizers.frames(direction), store.tokenizers.encode(lines, "target")
+    sent = pickle.loads(pickle.dumps(store.tokenizers))
+    assert not vars(sent).keys() & {"_tokenizer", "_known"}  # what is loaded stays here
+    assert (sent.frames(direction), sent.encode(lines, "target")) == expected
+    assert [store.tokenizers.frames(direction)[1].around(ids) for ids in expected[1]] == [
+        store.corpus("aa-en", "valid").target[row].tolist() for row in range(len(lines))
+    ]
+    assert store.tokenizers.decode(expected[1]) == lines
+
+
+def test_dropout_is_that_of_the_checkpoint_unless_it_is_set(prepared, tmp_path):
+    file = prepared("nllb")
+    store = open_prepared(configured(file))
+    assert create_model(configured(file), store).model.config.dropout == 0.1
+    config = configured(file, "model.dropout=0.25")
+    assert create_model(config, store).model.config.dropout == 0.25
+    config.save(tmp_path / "saved.yaml")
+    saved = load_config(tmp_path / "saved.yaml")
+    assert saved.model == config.model
+    assert set(saved.model_dump()["model"]) == {"init", "dropout"}
+
+
+# ------------------------------------------------------------------------------------------------- what is refused
+
+
+@pytest.mark.parametrize(
+    ("override", "key"),
+    [
+        ("model.dim=64", "model.dim"),
+        ("model.init=nowhere", "model.init"),
+        ("data.codes={xx: por_Latn}", "data.codes"),
+        ("model={size: tiny}", "data.codes"),
+    ],
+)
+def test_contradictions_are_refused_with_the_key(prepared, override, key):
+    with pytest.raises(ConfigError, match=key):
+        configured(prepared("nllb"), override)
+
+
+def test_init_as_a_baseline_needs_a_pretrained_model(conf):
+    with pytest.raises(ConfigError, match=r"balance\.baseline: .*model\.init"):
+        load_config(conf, ["balance={strategy: chi-ibr, baseline: init}"])
+
+
+def rewrite(file, **changes):
+    content = json.loads(file.read_text())
+    file.write_text(json.dumps({**content, **changes}))
+
+
+def test_without_transformers_the_extra_is_named(prepared, monkeypatch):
+    config = configured(prepared("nllb"))
+    monkeypatch.setitem(sys.modules, "transformers", None)  # whoever imports it gets a ModuleNotFoundError
+    with pytest.raises(MissingExtraError, match=r"evenglot\[hf\]"):
+        create_model(config, open_prepared(config))
+    with pytest.raises(MissingExtraError, match=r"evenglot\[hf\]"):
+        open_prepared(config).tokenizers.frames(parse("aa-en"))
+
+
+def test_checkpoints_that_cannot_be_used_are_refused_before_anything_is_read(prepared, tmp_path):
+    file = copied(prepared("nllb"), tmp_path / "copy")
+    init = file.parent / "init"
+    rewrite(init / "config.json", model_type="llama")
+    with pytest.raises(ConfigError, match=f"model.init: .*{', '.join(FAMILIES)}.*'llama'"):
+        configured(file)
+    rewrite(init / "config.json", model_type="m2m_100")
+    (init / "model.safetensors").rename(init / "pytorch_model.bin")
+    with pytest.raises(ConfigError, match=r"model\.init: .*pytorch_model\.bin.*save_pretrained") as refused:
+        configured(file)
+    assert len(str(refused.value).splitlines()) == 1
+
+
+def test_a_tokenizer_that_is_missing_or_of_another_model_is_refused(prepared, tmp_path):
+    file = copied(prepared("nllb"), tmp_path / "copy")
+    init = file.parent / "init"
+    (init / "tokenizer.json").rename(tmp_path / "tokenizer.json")
+    with pytest.raises(PretrainedError, match="no tokenizer"):
+        prepare(configured(file), Bars())
+    shutil.copy(tmp_path / "tokenizer.json", init)
+    rewrite(init / "config.json", vocab_size=20)
+    with pytest.raises(PretrainedError, match="does not fit"):
+        prepare(configured(file), Bars())
+
+
+@pytest.mark.parametrize(("kind", "given", "nearest"), [("nllb", "por", "por_Latn"), ("m2m100", "ptt", "pt")])
+def test_an_unknown_language_code_names_the_nearest(prepared, kind, given, nearest):
+    codes = json.dumps({**CODES[kind], "aa": given})
+    with pytest.raises(PretrainedError, match=f"data.codes.aa.*{given!r}.*{nearest!r}"):
+        prepare(configured(prepared(kind), f"data.codes={codes}"), Bars())
+
+
+def test_the_target_must_be_known_if_the_tokenizer_has_tags(prepared):
+    with pytest.raises(PretrainedError, match="data.codes.en"):
+        prepare(configured(prepared("madlad"), "data.codes={en: eng}"), Bars())
+
+
+def test_sentences_may_not_exceed_the_positions(prepared):
+    config = configured(prepared("nllb"), f"clean.max_pieces={POSITIONS}")
+    with pytest.raises(PretrainedError, match=rf"clean\.max_pieces: .*set at most {POSITIONS - 2}"):
+        prepare(config, Bars())
+
+
+def test_a_checkpoint_that_changed_is_refused_on_resume(prepared, tmp_path):
+    file = copied(prepared("nllb"), tmp_path / "copy")
+    train(configured(file, "train.updates=1"), tmp_path / "run")
+    (file.parent / "init").rename(file.parent / "moved")
+    train(configured(file, "train.updates=2", "model.init=moved"), tmp_path / "run", resume=True)
+    save_checkpoint("nllb", file.parent / "init", seed=2)
+    with pytest.raises(RunError, match=r"init: .*changed"):
+        train(configured(file, "train.updates=3"), tmp_path / "run", resume=True)
+
+
+def test_a_store_with_another_tokenizer_is_refused(prepared, tmp_path):
+    file = copied(prepared("nllb"), tmp_path / "copy")
+    rewrite(file.parent / "init" / "tokenizer_config.json", model_max_length=77)
+    with pytest.raises(StoreError, match="evenglot prepare"):
+        train(configured(file), tmp_path / "run")
+    with pytest.raises(StoreError, match=r"data\.codes"):
+        train(configured(file, "data.codes={aa: tur_Latn, bb: tur_Latn, cc: ces_Latn, en: eng_Latn}"), tmp_path / "run")
+
+
+def test_weights_that_do_not_fit_the_config_are_refused(prepared, tmp_path):
+    file = copied(prepared("nllb"), tmp_path / "copy")
+    rewrite(file.parent / "init" / "config.json", decoder_layers=3)
+    prepare(configured(file), Bars())
+    with pytest.raises(PretrainedError, match=r"decoder\.layers\.2"):
+        train(configured(file), tmp_path / "run")
