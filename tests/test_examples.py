@@ -11,9 +11,11 @@ import warnings
 import pytest
 
 from tests.documents import ROOT, blocks
+from tests.integrations.test_transformers_examples import EXAMPLES as WITH_TRANSFORMERS
 
 EXAMPLES = ROOT / "examples"
 PAGES = {"plain_loop": "integrations-torch", "lightning_trainer": "integrations-lightning"}
+HERE = (*PAGES, "classifier")
 LANGUAGES = ("por", "tur", "ces", "slk", "glg")
 
 
@@ -58,8 +60,8 @@ def test_balancing_takes_few_lines():
             assert re.search('# [+~]$|^Balanc|"""', line), line
 
 
-def test_every_example_is_tested_here():
-    assert {path.stem for path in EXAMPLES.glob("*.py")} == {*PAGES, "classifier"}
+def test_every_example_is_tested():
+    assert {path.stem for path in EXAMPLES.glob("*.py")} == {*HERE, *WITH_TRANSFORMERS}
 
 
 @pytest.mark.parametrize("name", PAGES)
@@ -89,7 +91,7 @@ def test_group_dro_is_far_better_with_other_seeds(seed, run):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", sorted(path.stem for path in EXAMPLES.glob("*.py")))
+@pytest.mark.parametrize("name", HERE)
 def test_an_example_runs_as_it_is(name):
     assert len(in_a_process(name)) == 5
 

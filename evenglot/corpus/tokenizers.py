@@ -82,7 +82,8 @@ class SentencePieceTokenizers:
         name, source = tag(direction, self.tag_side), self._processors[0]
         found = source.piece_to_id(name)
         if found == UNK:
-            known = [piece[2:-2] for piece in map(source.id_to_piece, range(len(source))) if piece.startswith(">>")]
+            tags = (source.id_to_piece(number) for number in range(len(source)) if source.is_control(number))
+            known = [name.strip("<>") for name in tags if name.startswith(">>")]
             raise ValueError(f"{direction.name}: no {name} in the vocabulary; available: {', '.join(known)}")
         return Frame((found,), (EOS,)), Frame((), (EOS,))
 

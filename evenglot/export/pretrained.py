@@ -80,8 +80,9 @@ def _usage(tokenizers: PretrainedTokenizers, config: Config) -> Usage:
 
 
 def _languages(tokenizers: PretrainedTokenizers, direction: Direction) -> str:
-    codes = (tokenizers.code(language) for language in (direction.src, direction.tgt))
-    return " → ".join(code or "-" for code in codes)
+    """The codes of a direction; of a family with tags, which name the target, only that."""
+    target = tokenizers.code(direction.tgt) or "-"
+    return target if tokenizers.config.family.tag is not None else f"{tokenizers.code(direction.src)} → {target}"
 
 
 # -------------------------------------------------------------------------------------------------- the comparison
