@@ -10,6 +10,7 @@ TEXT = {f"data.{key}" for key in ("train", "valid", "test", "tsv_columns", "inva
 
 def test_the_declared_sets_are_those_that_were_kept_by_hand():
     assert {
+        "model.init",
         "store.folder",
         "store.threads",
         "train.updates",

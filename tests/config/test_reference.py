@@ -54,7 +54,7 @@ def test_every_strategy_is_there_with_its_options(strategy):
 
 def test_types_ranges_defaults_and_meanings_are_the_declared_ones():
     dropout = Config.model_fields["model"].annotation.model_fields["dropout"]
-    assert rows("model")["dropout"] == ["number, 0 or more, below 1", "`0.3`", dropout.description]
+    assert rows("model")["dropout"] == ["number, 0 or more, below 1", "`0.3`", "", dropout.description]
     assert rows("clean")["max_ratio"][:2] == ["number, above 1, or null", "`null`"]
     assert rows("data")["directions"][1] == "*required*"
     assert rows("temperature")["tau"][:2] == ["number, above 0", "*required*"]
