@@ -1,0 +1,74 @@
+"""The arithmetic of experiments/regret.py."""
+
+import numpy as np
+import pytest
+
+from experiments.regret import POINTS, RESULTS, is_fixed, load, noise, regret, table, thinned
+
+SEEDS = (1, 2, 3, 4, 5)
+
+
+def rows(chance, rows=9, spread=1.0, gap=0.0):
+    """Rows a, b, ... with equal true values and a common effect of each seed; `own` is better by `gap`."""
+    seed_effects = chance.normal(size=len(SEEDS))
+    names = [f"fixed{k}" for k in range(rows)] + ["own"]
+    return {
+        name: dict(
+            zip(SEEDS, gap * (name == "own") + seed_effects + spread * chance.normal(size=len(SEEDS)), strict=True)
+        )
+        for name in names
+    }
+
+
+def test_the_best_of_equal_rows_is_not_flattered():
+    chance = np.random.default_rng(1)
+    found, flattered = [], []
+    for _ in range(400):
+        values = rows(chance)
+        fixed = [name for name in values if name != "own"]
+        found.append(regret(values, fixed, "own").mean)
+        flattered.append(
+            max(np.mean(list(values[name].values())) for name in fixed) - np.mean([*values["own"].values()])
+        )
+    assert np.mean(found) == pytest.approx(0, abs=4 * np.std(found) / 20)
+    assert np.mean(flattered) > 0.5
+
+
+def test_intervals_cover_and_a_better_strategy_has_negative_regret():
+    chance = np.random.default_rng(2)
+    covered = []
+    for _ in range(200):
+        values = rows(chance, rows=3, spread=0.5, gap=2.0)
+        result = regret(values, ["fixed0", "fixed1", "fixed2"], "own")
+        covered.append(abs(result.mean + 2.0) <= result.half)
+        assert result.seeds == 5
+    assert np.mean(covered) > 0.88  # the interval does not count the choice of the best row, which costs a little
+    assert noise(rows(np.random.default_rng(3), rows=60, spread=0.5))[0] == pytest.approx(0.5, rel=0.15)
+
+
+def test_one_seed_has_no_interval():
+    result = regret({"erm": {1: 3.0}, "own": {1: 2.0}}, ["erm"], "own")
+    assert (result.mean, result.seeds) == (1.0, 1)
+    assert np.isnan(result.half)
+
+
+def test_courses_are_thinned_with_both_ends():
+    events = [{"step": k} for k in range(500)]
+    kept = thinned(events)
+    assert len(kept) == POINTS
+    assert (kept[0], kept[-1]) == (events[0], events[-1])
+    assert thinned(events[:5]) == events[:5]
+
+
+def test_stored_runs_are_complete():
+    settings = sorted(path.name for path in RESULTS.iterdir())
+    assert settings
+    for setting in settings:
+        for row, runs in load(setting).items():
+            for seed, run in runs.items():
+                assert run["seed"] == seed
+                assert all({"chrf", "bleu", "loss_per_character"} <= set(each) for each in run["directions"].values())
+                strategy = run["balance"]["strategy"]
+                constant = strategy in ("proportional", "temperature", "mix") and "fade" not in run["balance"]
+                assert is_fixed(run) == constant, row
+        assert setting in table(setting)
