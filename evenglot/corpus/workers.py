@@ -164,7 +164,9 @@ def serve() -> None:
         try:
             function = pickle.load(tasks)
             while True:
-                pickle.dump(_outcome(function, pickle.load(tasks)), results, pickle.HIGHEST_PROTOCOL)
+                outcome = _outcome(function, pickle.load(tasks))
+                sys.stdout.flush()  # the other side may end this process as soon as it has the result
+                pickle.dump(outcome, results, pickle.HIGHEST_PROTOCOL)
                 results.flush()
         except (EOFError, BrokenPipeError, pickle.UnpicklingError):  # the last: in the middle of a task
             os._exit(0)
