@@ -41,6 +41,11 @@ def off_target_rate(sentences: Sequence[str], language: str) -> float | None:
     return sum(_plain(identifier.classify(sentence)[0]) != expected for sentence in said) / len(said)
 
 
+def can_identify() -> bool:
+    """Whether the package that identifies languages is installed."""
+    return _identifier() is not None
+
+
 def _plain(code: str) -> str:
     """The two-letter code if there is one, without script or country: 'pt' for 'pt_BR' and 'por'."""
     base = str(code).split("_")[0].lower()

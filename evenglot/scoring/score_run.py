@@ -9,6 +9,7 @@ from typing import Any
 from evenglot.corpus.prepared import open_prepared
 from evenglot.corpus.store import Store
 from evenglot.directions import Direction, parse
+from evenglot.extras import missing
 from evenglot.files import finished_folder, write_json
 from evenglot.inference.engines import SearchOptions
 from evenglot.inference.translate import Device, EngineName, Translator, translator_of, usable_device
@@ -19,6 +20,7 @@ from evenglot.runs.run import Run, RunError
 from evenglot.runs.scores import read_lines, scores_file, statistics_file, translation_file
 from evenglot.scoring.comet import comet_score
 from evenglot.scoring.metrics import Counts
+from evenglot.scoring.off_target import can_identify
 from evenglot.scoring.reference_loss import reference_losses, too_long
 from evenglot.scoring.scorer import Scorer
 from evenglot.scoring.sentence_statistics import SentenceStatistics, references_digest
@@ -114,6 +116,8 @@ def score_run(
             if left_out := int(too_long(model, store.corpus(name, split)).sum()):
                 made["left_out"] = made.get("left_out", 0) + left_out
                 bars.note(f"{name}: {left_out} of the {split} pairs are too long for the model; the loss excludes them")
+    if not can_identify():
+        bars.note(f"no off-target rates: {missing('langid', 'py3langid')}")
     scores, statistics = score_split(store, split, folder, tokenize=tokenize, comet=comet, model_counts=model_counts)
     statistics.save(statistics_file(run, split))
     write_json(scores_file(run, split), {**scores, "made": made})  # last, so that scores imply all other files
