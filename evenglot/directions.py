@@ -18,13 +18,22 @@ Value = TypeVar("Value")
 CODE = re.compile(r"[A-Za-z]{2,8}(_[A-Za-z0-9]{1,8})*")
 
 
+CORPUS = re.compile(r"[A-Za-z0-9_]{1,32}")
+CORPUS_MARK = "/"  # between the name of a direction and that of one of its corpora
+
+
 @dataclass(frozen=True)
 class Direction:
-    """A source and a target language; `label` is an optional user-defined group."""
+    """A source and a target language; `label` is an optional user-defined group.
+
+    `corpus`: only one corpus of the direction, which has a name of its own ('bt'), and if `tagged` a tag, too.
+    """
 
     src: str
     tgt: str
     label: str | None = None
+    corpus: str | None = None
+    tagged: bool = False
 
     def __post_init__(self) -> None:
         check_code(self.src)
@@ -34,8 +43,14 @@ class Direction:
 
     @property
     def name(self) -> str:
-        """'src-tgt', the key of this direction in all mappings."""
-        return f"{self.src}-{self.tgt}"
+        """'src-tgt', or 'src-tgt/corpus': the key in all mappings."""
+        languages = f"{self.src}-{self.tgt}"
+        return languages if self.corpus is None else f"{languages}{CORPUS_MARK}{self.corpus}"
+
+    @property
+    def corpus_tag(self) -> str | None:
+        """The tag of the corpus, after the language tag: '<<bt>>'."""
+        return f"<<{self.corpus}>>" if self.tagged else None
 
     def reverse(self) -> Direction:
         """The opposite direction."""
@@ -50,7 +65,13 @@ def parse(text: str) -> Direction:
             f"expected a direction such as 'por-en', got {text!r}; "
             "the hyphen stands between the languages, so inside a code write an underscore: 'pt_BR-en'"
         )
-    return Direction(*codes)
+    source, target = codes
+    return Direction(source, target)
+
+
+def whole_direction(name: str) -> str:
+    """The name of the direction that a corpus belongs to: 'por-en' for 'por-en/bt' and for 'por-en'."""
+    return name.partition(CORPUS_MARK)[0]
 
 
 def check_code(code: str) -> str:
@@ -92,12 +113,15 @@ def shape(directions: Iterable[Direction]) -> Shape:
 
 
 def group_of(direction: Direction, grouping: Grouping) -> str:
-    """The group of a direction: its name, source language, target language or label."""
-    if grouping == "label":
-        if direction.label is None:
-            raise ValueError(f"{direction.name} has no label to be grouped by")
-        return direction.label
-    return {"pair": direction.name, "source": direction.src, "target": direction.tgt}[grouping]
+    """The group of a direction: its name, source language, target language or label.
+
+    A corpus with a name of its own is never in the group of its direction: 'por/bt' instead of 'por'.
+    """
+    if grouping == "label" and direction.label is None:
+        raise ValueError(f"{direction.name} has no label to be grouped by")
+    pair = f"{direction.src}-{direction.tgt}"
+    found = {"pair": pair, "source": direction.src, "target": direction.tgt, "label": direction.label}[grouping]
+    return str(found) if direction.corpus is None else f"{found}{CORPUS_MARK}{direction.corpus}"
 
 
 @dataclass(frozen=True, eq=False)

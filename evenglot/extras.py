@@ -23,6 +23,25 @@ TRAIN = (
     "zstandard",
 )
 
+# The packages of every extra, as they are installed (pyproject.toml): what `evenglot doctor` looks for.
+EXTRAS = {
+    "train": tuple({"yaml": "PyYAML"}.get(name, name) for name in TRAIN),
+    "figures": ("matplotlib",),
+    "hf": ("transformers", "accelerate"),
+    "lora": ("peft",),
+    "parquet": ("pyarrow",),
+    "ct2": ("ctranslate2",),
+    "tensorboard": ("tensorboard",),
+    "wandb": ("wandb",),
+    "trackio": ("trackio",),
+    "mlflow": ("mlflow",),
+    "frames": ("pandas",),
+    "langid": ("py3langid",),
+    "lightning": ("lightning",),
+    "ray": ("ray",),
+    "serve": ("starlette", "uvicorn"),
+}
+
 
 class MissingExtraError(ModuleNotFoundError, ValueError):
     """A package of an extra is not installed. As a ValueError, the command line prints it as one line."""
@@ -47,6 +66,31 @@ def import_transformers() -> Any:
         if error.name != "transformers":
             raise
         raise missing("hf", "transformers") from error
+
+
+def import_peft() -> Any:
+    """The peft package (LoRA), imported only when needed: it imports transformers."""
+    try:
+        with quiet(import_transformers()):
+            return importlib.import_module("peft")
+    except ModuleNotFoundError as error:
+        if error.name != "peft":
+            raise
+        raise missing("lora", "peft") from error
+
+
+@contextmanager
+def silent_bars(hub: Any) -> Iterator[None]:
+    """Hide the progress bars of huggingface_hub."""
+    utils = hub.utils
+    if utils.are_progress_bars_disabled():
+        yield
+        return
+    utils.disable_progress_bars()
+    try:
+        yield
+    finally:
+        utils.enable_progress_bars()
 
 
 @contextmanager

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import errno
-import fcntl
 import glob
 import hashlib
 import json
@@ -18,13 +17,25 @@ from pathlib import Path
 from secrets import token_hex
 from typing import Any, BinaryIO
 
+from evenglot.locks import try_lock
+
 LOCK = ".lock"
 UNFINISHED = ".unfinished"  # suffix of files and folders that are being written or deleted; never read
 REPLACED = f".replaced{UNFINISHED}"  # of a folder while another one takes its name
 DESCRIPTORS = re.compile(r"/dev/fd|/proc/\d+(/task/\d+)?/fd")  # folders of the open files of a process
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+IS_POSIX = hasattr(os, "O_DIRECTORY")  # Windows can neither sync folders nor rename open files
 
-_renameat2 = getattr(ctypes.CDLL(None), "renameat2", None)  # Linux only
+
+def _renameat2_of_libc() -> Any:
+    """The function, on Linux; None elsewhere."""
+    try:
+        return getattr(ctypes.CDLL(None), "renameat2", None)
+    except (OSError, TypeError):  # Windows cannot open the program itself
+        return None
+
+
+_renameat2 = _renameat2_of_libc()
 
 
 class LockedError(ValueError):
@@ -96,16 +107,17 @@ def full_disk_named(path: Path) -> Iterator[None]:
 
 
 @contextmanager
-def lock(folder: Path, message: str, error: type[ValueError] = LockedError) -> Iterator[int]:
-    """Hold an exclusive lock on a folder during the block; raise `error(message)` if another process holds it.
+def lock(
+    folder: Path, message: str, error: type[ValueError] = LockedError, *, name: str = LOCK, shared: bool = False
+) -> Iterator[int]:
+    """Hold a lock on a folder during the block; raise `error(message)` if another process holds it.
 
-    Yields the file descriptor of the lock. The lock ends with the process, or with the last one that inherited it.
+    A shared lock may be held by several processes, an exclusive one by one alone. Yields the file descriptor of the
+    lock. The lock ends with the process, or with the last one that inherited it.
     """
-    with (folder / LOCK).open("a") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as taken:
-            raise error(message) from taken
+    with (folder / name).open("a+") as file:
+        if not try_lock(file, shared=shared):
+            raise error(message)
         yield file.fileno()
 
 
@@ -127,7 +139,9 @@ def finished_file(path: Path) -> Iterator[BinaryIO]:
             yield file
             file.flush()
             os.fsync(file.fileno())
-            unfinished.replace(path)  # before the lock ends
+            if not IS_POSIX:
+                file.close()
+            unfinished.replace(path)  # before the lock ends, if possible
     finally:
         unfinished.unlink(missing_ok=True)
 
@@ -137,19 +151,24 @@ def _create_beside(path: Path) -> tuple[Path, BinaryIO]:
     while True:
         unfinished = _beside(path, f".{token_hex(4)}{UNFINISHED}")
         file = unfinished.open("xb")  # never an existing file, nor what a link leads to
+        is_ours = True
         with suppress(OSError):  # not every file system has locks
-            fcntl.flock(file, fcntl.LOCK_EX)
-        if os.fstat(file.fileno()).st_nlink:
+            is_ours = try_lock(file)
+        if is_ours and os.fstat(file.fileno()).st_nlink:
             return unfinished, file
         file.close()  # another process took it for abandoned before it was locked
 
 
 def _remove_abandoned(path: Path) -> None:
     """Delete what killed processes left: unfinished files that nobody has locked."""
-    flags = os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK  # a pipe with such a name must not stop us
+    # A pipe with such a name must not stop us; Windows has none in folders.
+    flags = os.O_WRONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
     for leftover in path.parent.glob(f"{glob.escape(path.name)}.{'[0-9a-f]' * 8}{UNFINISHED}"):
         with suppress(OSError), open(os.open(leftover, flags), "wb") as file:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if not try_lock(file):
+                continue
+            if not IS_POSIX:
+                file.close()
             leftover.unlink()
 
 
@@ -199,6 +218,8 @@ def sync(folder: Path) -> None:
 def checksum(file: Path) -> int:
     """CRC-32 of a file: detects accidental damage, not tampering."""
     crc = 0
+    if not file.is_file():  # a device may have no end
+        raise OSError(errno.EINVAL, "not a regular file", str(file))
     with file.open("rb") as content:
         while chunk := content.read(1 << 22):
             crc = zlib.crc32(chunk, crc)
@@ -228,7 +249,9 @@ def _beside(path: Path, ending: str) -> Path:
 
 
 def _sync_one(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
+    if not IS_POSIX and path.is_dir():
+        return
+    descriptor = os.open(path, os.O_RDONLY if IS_POSIX else os.O_RDWR)  # Windows syncs only what it may write
     try:
         os.fsync(descriptor)
     finally:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from rich import box
@@ -36,6 +36,15 @@ class Cell:
 
     text: str
     rank: int | None = None
+
+
+def ranked(values: Mapping[str, float | None], text: Callable[[str], str], higher_is_better: bool) -> dict[str, Cell]:
+    """Cells of one column by row. The best two are marked; of two rows only the best."""
+    known = [name for name, value in values.items() if value is not None]
+    order = sorted({values[name] for name in known}, reverse=higher_is_better)  # type: ignore[type-var]
+    marked = order[: 1 if len(known) < 3 else 2] if len(known) > 1 else []
+    ranks = {name: marked.index(values[name]) for name in known if values[name] in marked}
+    return {name: Cell("-" if value is None else text(name), ranks.get(name)) for name, value in values.items()}
 
 
 @dataclass(frozen=True)
@@ -113,18 +122,18 @@ class Sheet:
             *(_latex_ranked(name, cells) for name, cells in self.rows),
             r"\bottomrule",
             r"\end{tabular}",
-            rf"\caption{{{_latex(' '.join([self.title + '.', *self.notes]))}}}",
+            rf"\caption{{{to_latex(' '.join([self.title + '.', *self.notes]))}}}",
             r"\end{table*}",
         ]
         return "\n".join(lines) + "\n"
 
 
 def _latex_ranked(name: str, cells: Sequence[Cell]) -> str:
-    return " & ".join([_latex(name), *(IN_LATEX.get(c.rank, "{}").format(_latex(c.text)) for c in cells)]) + r" \\"
+    return " & ".join([to_latex(name), *(IN_LATEX.get(c.rank, "{}").format(to_latex(c.text)) for c in cells)]) + r" \\"
 
 
 def _latex_row(cells: Sequence[str], *, bold: bool = False) -> str:
-    return " & ".join(rf"\textbf{{{_latex(cell)}}}" if bold and cell else _latex(cell) for cell in cells) + r" \\"
+    return " & ".join(rf"\textbf{{{to_latex(cell)}}}" if bold and cell else to_latex(cell) for cell in cells) + r" \\"
 
 
 LATEX = {
@@ -145,8 +154,14 @@ LATEX = {
     "Δ": r"$\Delta$",
     "→": r"$\rightarrow$",
     "−": r"$-$",
+    "–": "--",
+    "χ": r"$\chi$",
+    "ρ": r"$\rho$",
+    "τ": r"$\tau$",
+    "²": "$^2$",
 }
 
 
-def _latex(text: str) -> str:
+def to_latex(text: str) -> str:
+    """Text with everything escaped that has a meaning in LaTeX."""
     return "".join(LATEX.get(character, character) for character in text)

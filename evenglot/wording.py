@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable, Sequence
 
 MOST_LISTED = 5  # maximum number of names in a message
@@ -40,6 +41,11 @@ def duration(seconds: float) -> str:
     return f"{hours // 24} days {hours % 24} h"
 
 
+def counted(count: int, noun: str, plural: str | None = None) -> str:
+    """'1 run', '1,200 runs', '2 processes'."""
+    return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
+
+
 def number(value: float | None, decimals: int = 2) -> str:
     """A number for a table cell; '-' for None."""
     return "-" if value is None else f"{value:,.{decimals}f}"
@@ -52,3 +58,13 @@ def percent(share: float | None) -> str:
     if 0 < share < 0.00005:
         return "<0.01"
     return f"{100 * share:.1f}" if share >= 0.01 or share == 0 else f"{100 * share:.2f}"
+
+
+MESSAGE = re.compile(r"evenglot(?: \(process \d+\))?: (?!another process failed)(.*)")  # as cli/failure.py prints it
+
+
+def last_message(output: str) -> str:
+    """What a command of ours said last about its failure; also under torchrun, which adds a report of its own."""
+    lines = output.strip().splitlines()
+    messages = [found[1] for found in map(MESSAGE.match, lines) if found]
+    return (messages or lines or ["no output"])[-1]

@@ -15,3 +15,9 @@ def json_events(path: Path) -> list[dict[str, Any]]:
 def event(name: str, step: int, **content: Any) -> Event:
     """An event from the content of its JSON object."""
     return parse({"event": name, "step": step, **content})
+
+
+def scores_json(**content: Any) -> str:
+    """The text of a scores.json of one direction, with this content."""
+    usual = {"split": "test", "signature": {}, "directions": {"por-en": {}}, "macro": {}}
+    return json.dumps({**usual, "worst": {"direction": "por-en"}, **content})

@@ -15,7 +15,10 @@ import numpy as np
 from typer.testing import CliRunner
 
 from evenglot.cli import app
+from evenglot.paper.ted import RELATED
+from evenglot.paper.wmt import WMT4
 from tests.documents import ROOT
+from tests.paper.downloads import ted_archive, wmt_folder
 from tests.patience import PATIENCE
 from tests.tasks import ALPHABET, CONFIG, WORDS
 
@@ -67,6 +70,8 @@ def furnish(folder: Path) -> None:
     (folder / "in.txt").write_text((folder / "corpora/por-en/test.por").read_text())
     for language in SIZES:
         (folder / f"text.{language}").write_text((folder / f"corpora/{language}-en/test.{language}").read_text())
+    ted_archive(folder / "ted_talks.tar.gz", RELATED, dict.fromkeys(RELATED, 3))
+    wmt_folder(folder / "downloads", dict.fromkeys(WMT4, 3))
     for command in (
         "evenglot prepare conf.yaml",
         "evenglot train conf.yaml --out runs/first",

@@ -1,6 +1,6 @@
 """Checkpoints: folders written atomically and protected by checksums, with safetensors and JSON files only (no code).
 
-checkpoints/step-00001200/model.safetensors       weights by parameter name
+checkpoints/step-00001200/model.safetensors       weights by parameter name; with model.lora, only those of adapters
 checkpoints/step-00001200/optimizer.safetensors   optimizer state; averaged models have none
 checkpoints/step-00001200/state.json              step, score, file sizes and checksums, and the other state of the run
 checkpoints/average/...                           models that are not a step of the run have other names
@@ -26,9 +26,13 @@ from safetensors.torch import load, save_file
 from torch import Tensor
 
 from evenglot.files import REPLACED, UNFINISHED, checksum, digest, finished_folder, remove_folder, restore, write_json
+from evenglot.model import families
+from evenglot.model.families import PretrainedError
 from evenglot.model.interface import TranslationModel
-from evenglot.model.pretrained import build_pretrained
+from evenglot.model.pretrained import build_pretrained, load_pretrained, untie
 from evenglot.model.transformer import Shape, Transformer
+from evenglot.reading import UnreadableError, parse_json, read_bytes, read_json
+from evenglot.records import read_record
 
 MODEL, OPTIMIZER, STATE = "model.safetensors", "optimizer.safetensors", "state.json"
 STEP_NAME = re.compile(r"step-(\d{8,})")
@@ -130,7 +134,7 @@ def _plain(state: Mapping[str, Any]) -> Any:
     if not _all_keys_are_text(state):
         raise ValueError("state: all keys must be strings, as JSON would convert them")
     try:
-        return json.loads(json.dumps(dict(state), allow_nan=False))
+        return parse_json(json.dumps(dict(state), allow_nan=False).encode())
     except (ValueError, TypeError) as error:
         raise ValueError(f"state: must be plain JSON with finite numbers: {error}") from error
 
@@ -165,7 +169,7 @@ def _read_state(folder: Path) -> dict[str, Any]:
     """Read state.json and verify its checksum and types."""
     file = folder / STATE
     try:
-        about: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+        about: dict[str, Any] = read_json(file)
         intact = about.pop("checksum") == _digest_of(about) and _has_expected_types(about)
         about["score"] = None if about["score"] is None else float(about["score"])
     except FileNotFoundError as error:
@@ -181,12 +185,14 @@ def _read_state(folder: Path) -> dict[str, Any]:
 
 
 def _has_expected_types(about: dict[str, Any]) -> bool:
+    sizes = about["files"].values() if isinstance(about["files"], dict) else ()
     return (
         type(about["step"]) is int
+        and about["step"] >= 0
         and isinstance(about["state"], dict)
         and isinstance(about["files"], dict)
         and {MODEL} <= about["files"].keys() <= {MODEL, OPTIMIZER}
-        and all(isinstance(entry, list) and len(entry) == 2 for entry in about["files"].values())
+        and all(isinstance(entry, list) and [type(each) for each in entry] == [int, int] for entry in sizes)
     )
 
 
@@ -197,9 +203,11 @@ def _read_tensors(folder: Path, name: str, about: Mapping[str, Any]) -> dict[str
     """
     file, (size, crc) = folder / name, about["files"][name]
     try:
-        content = file.read_bytes() if file.stat().st_size == size else b""
+        content = read_bytes(file) if file.stat().st_size == size else b""
     except FileNotFoundError as error:
         raise DamagedCheckpointError(f"{file}: missing") from error
+    except UnreadableError as error:
+        raise DamagedCheckpointError(f"{file}: {error}") from error
     except OSError as error:
         raise DamagedCheckpointError(f"{file}: unreadable: {(error.strerror or str(error)).lower()}") from error
     if len(content) != size or zlib.crc32(content) != crc:
@@ -372,18 +380,69 @@ def fingerprint(checkpoint: Checkpoint) -> str:
     return code.hexdigest()
 
 
-def load_model(chosen: Checkpoint) -> TranslationModel:
-    """The model of a checkpoint, in evaluation mode."""
+def load_model(chosen: Checkpoint, init: str | None = None) -> TranslationModel:
+    """The model of a checkpoint, in evaluation mode; `init`: `model.init` of its run, which adapters need."""
     try:
-        return model_of(chosen.read())
+        return model_of(chosen.read(), chosen.folder, init)
     except DamagedCheckpointError as error:
         raise DamagedCheckpointError(f"{error}; choose another checkpoint with --which, or restore a backup") from error
 
 
-def model_of(content: Content) -> TranslationModel:
-    """The model in the content of a checkpoint, in evaluation mode."""
+def model_of(content: Content, folder: Path, init: str | None = None) -> TranslationModel:
+    """The model in the content of the checkpoint in a folder, in evaluation mode; `init` as in `load_model`.
+
+    DamagedCheckpointError if the weights do not fit its description, before memory is allocated for it.
+    """
     state = content.state
-    pretrained = state.get("pretrained")
-    model = Transformer(Shape(**state["shape"])) if pretrained is None else build_pretrained(pretrained)
+    if "lora" in state:
+        adapted = load_pretrained(_verified_init(init, state["init"]), lora=state["lora"])
+        refuse_misfit(adapted, content.model, folder)
+        adapted.load_state_dict(content.model)
+        return adapted.merge().eval()
+    if (pretrained := state.get("pretrained")) is not None:
+        model: TranslationModel = build_pretrained(pretrained)
+    else:
+        model = _transformer(content, folder)
+    refuse_misfit(model, content.model, folder)
     model.load_state_dict(content.model)
     return model.eval()
+
+
+def _verified_init(init: str | None, expected: str) -> Path:
+    """The folder of the pretrained model that adapters were trained for; PretrainedError if it has another one."""
+    folder = Path(init or "")
+    try:
+        found = families.fingerprint(folder)
+    except (OSError, PretrainedError):
+        found = "none"
+    if found != expected:
+        raise PretrainedError(
+            f"{folder}: not the checkpoint that the adapters of this run were trained for; restore it, or correct "
+            "model.init in config.yaml of the run"
+        )
+    return folder
+
+
+def _transformer(content: Content, folder: Path) -> Transformer:
+    try:
+        shape = read_record(Shape, content.state.get("shape"), "shape.")
+    except ValueError as error:
+        raise DamagedCheckpointError(f"{folder / STATE}: {error}") from error
+    if shape.encoder_layers + shape.decoder_layers > len(content.model):
+        raise DamagedCheckpointError(f"{folder / STATE}: describes more layers than {MODEL} has")
+    with torch.device("meta"):  # knows all sizes and takes no memory
+        refuse_misfit(Transformer(shape), content.model, folder)
+    return Transformer(shape)
+
+
+def refuse_misfit(model: TranslationModel, weights: Mapping[str, Tensor], folder: Path) -> None:
+    """Raise DamagedCheckpointError if these are not the weights of the model, by names and shapes."""
+    untie(model, weights)  # the weights say which are tied
+    expected, found = (
+        {name: list(tensor.shape) for name, tensor in tensors.items()} for tensors in (model.state_dict(), weights)
+    )
+    for name in sorted(expected.keys() | found.keys()):
+        if expected.get(name) != found.get(name):
+            raise DamagedCheckpointError(
+                f"{folder / MODEL}: {name}: expected {expected.get(name, 'nothing')}, got {found.get(name, 'nothing')}"
+            )

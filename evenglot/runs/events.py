@@ -13,10 +13,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import MISSING, dataclass, field, fields, is_dataclass
-from functools import cache
-from types import NoneType, UnionType
-from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
+from dataclasses import dataclass, field, fields, is_dataclass
+from typing import Any, TypeVar
+
+from evenglot.records import require, shapes_of
 
 FORMAT = 2  # 1: the `config` event has no `format`, and warnings have no `kind` and no `direction`
 
@@ -77,6 +77,7 @@ class ConfigEvent(Event):
     device: str = ""
     precision: str = ""
     processes: int = 1
+    parallel: str = "flat"  # how the processes shared an update
     threads: int = 1
     tokens_per_update: int = 0
     updates: int = 0
@@ -89,6 +90,7 @@ class ResumeEvent(Event):
     """A run was resumed from a checkpoint; `changed` lists the configuration keys changed since it started."""
 
     processes: int = 1
+    parallel: str = "flat"  # how the processes shared an update
     threads: int = 1
     changed: Sequence[str] = ()
 
@@ -203,6 +205,7 @@ class DoneEvent(Event):
     best_step: int | None = None
     best_score: float | None = None
     best_folder: str | None = None
+    gpu_memory: int | None = field(default=None, metadata=_OMIT_NONE)  # peak of the first process, in bytes
 
     @property
     def stopped(self) -> bool:
@@ -300,41 +303,8 @@ def _kind_from_message(message: object) -> dict[str, str]:
     return {"kind": "other"}
 
 
-@dataclass(frozen=True)
-class _Shape:
-    """The JSON values that a field may have."""
-
-    types: frozenset[type]
-    items: frozenset[type] | None = None  # types inside an array or object; None: any
-    record: type | None = None  # class, if the field is a nested record
-    item_record: type | None = None  # class, if the field is an object of records
-    required: bool = False
-
-    def read(self, key: str, value: Any) -> Any:
-        kind = type(value)
-        if kind not in self.types:
-            raise ValueError(f"`{key}`: expected {_names(self.types)}, got {kind.__name__}")
-        if kind is dict:
-            if self.record is not None:
-                return _nested(self.record, key, value)
-            if self.item_record is not None:
-                return {name: _nested(self.item_record, f"{key}.{name}", item) for name, item in value.items()}
-            inside = value.values()
-        elif kind is list:
-            inside = value
-        else:
-            return value
-        if self.items is not None and not self.items.issuperset(map(type, inside)):
-            raise ValueError(f"`{key}`: expected {_names(self.items)} in it")
-        return value
-
-
-def _names(types: Iterable[type]) -> str:
-    return " or ".join(sorted(each.__name__ for each in types))
-
-
 def _read(kind: type[E], content: Mapping[str, Any]) -> E:
-    shapes = _shapes(kind)  # type: ignore[arg-type]  # mypy considers a class given by a TypeVar unhashable
+    shapes = shapes_of(kind)  # type: ignore[arg-type]  # mypy considers a class given by a TypeVar unhashable
     known: dict[str, Any] = {}
     extra: dict[str, Any] = {}
     for key, value in content.items():
@@ -342,61 +312,5 @@ def _read(kind: type[E], content: Mapping[str, Any]) -> E:
             known[key] = shape.read(key, value)
         elif key != "event":
             extra[key] = value
-    _require(shapes, known)
+    require(shapes, known)
     return kind(extra=extra, **known)
-
-
-def _nested(kind: type, key: str, content: object) -> Any:
-    if not isinstance(content, dict):
-        raise ValueError(f"`{key}`: expected an object, got {type(content).__name__}")
-    shapes = _shapes(kind)
-    known = {name: shapes[name].read(f"{key}.{name}", value) for name, value in content.items() if name in shapes}
-    _require(shapes, known, f"{key}.")
-    return kind(**known)
-
-
-def _require(shapes: Mapping[str, _Shape], known: Mapping[str, Any], inside: str = "") -> None:
-    for key, shape in shapes.items():
-        if shape.required and key not in known:
-            raise ValueError(f"`{inside}{key}` is missing")
-
-
-@cache
-def _shapes(kind: type) -> dict[str, _Shape]:
-    """The fields of a JSON object, from the annotations of a record."""
-    hints = get_type_hints(kind)
-    found = {}
-    for each in fields(kind):
-        if each.name != "extra":
-            is_required = each.default is MISSING and each.default_factory is MISSING
-            found[each.name] = _shape(hints[each.name], is_required)
-    return found
-
-
-def _shape(hint: Any, is_required: bool) -> _Shape:
-    parts = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
-    types: set[type] = set()
-    items: frozenset[type] | None = None
-    record = item_record = None
-    for part in parts:
-        origin, arguments = get_origin(part), get_args(part)
-        if origin is not None:  # Mapping[str, X] or Sequence[X]
-            types.add(dict if issubclass(origin, Mapping) else list)
-            item = arguments[-1]
-            if is_dataclass(item):
-                item_record = item
-            elif item is not Any:
-                items = _scalars(item)
-        elif is_dataclass(part):
-            types.add(dict)
-            record = part
-        else:
-            types |= _scalars(part)
-    return _Shape(frozenset(types), items, record, item_record, is_required)  # type: ignore[arg-type]
-
-
-def _scalars(hint: Any) -> frozenset[type]:
-    """The JSON types of a number, string, bool or null. An int is a valid float; a bool is not a number."""
-    parts = get_args(hint) or (hint,)
-    types = {float: (float, int), None: (NoneType,)}
-    return frozenset(each for part in parts for each in types.get(part, (part,)))

@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol
 
+from evenglot.reading import UnreadableError, parse_json, read_bytes
 from evenglot.runs.events import ConfigEvent, E, Event, parse, to_json
 
 TAIL = 1 << 17  # bytes at the end of a log that usually hold several lines
@@ -163,16 +164,19 @@ def read_log(path: Path) -> list[Event]:
 
 def _objects(path: Path) -> Iterator[tuple[int, Any]]:
     """The JSON values of a log with their line numbers."""
-    lines = path.read_bytes().split(b"\n")
+    try:
+        lines = read_bytes(path).split(b"\n")
+    except UnreadableError as error:
+        raise ValueError(f"{path}: {error}; expected the log of a run") from None
     for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue
         try:
-            content = json.loads(line)
-        except ValueError:
+            content = parse_json(line)
+        except UnreadableError as error:
             if number == len(lines):
                 return
-            raise ValueError(f"{path}:{number}: this line of the log is not JSON; repair or remove it") from None
+            raise ValueError(f"{path}:{number}: this line of the log: {error}; repair or remove it") from None
         yield number, content
 
 
@@ -188,7 +192,7 @@ def last_step(path: Path) -> int:
             *lines, _unfinished = log.read(size - start).split(b"\n")
             for line in reversed(lines):
                 with suppress(ValueError):  # the first line may be incomplete, and then it is not JSON
-                    return parse(json.loads(line)).step
+                    return parse(parse_json(line)).step
             if not start:
                 return 0
             tail *= 2

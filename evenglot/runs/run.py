@@ -7,7 +7,7 @@ Checkpoints need torch, which takes seconds to load, so they are imported inside
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,7 +16,7 @@ from evenglot.config import Config, ConfigError, differences, load_config
 from evenglot.config.changes import FREE_ON_RESUME, free_on_resume
 from evenglot.config.models import HEADINGS
 from evenglot.directions import Side
-from evenglot.files import finished_folder
+from evenglot.files import LOCK, UNFINISHED, finished_folder
 from evenglot.runs.events import DoneEvent, of_kind
 from evenglot.runs.frames import Library, frame
 from evenglot.runs.log import read_log
@@ -24,6 +24,13 @@ from evenglot.wording import some
 
 if TYPE_CHECKING:
     from evenglot.runs.checkpoint import Checkpoint
+
+# What may be in the folder of a run before its config.yaml: of one that failed to start, of a grid, of trackers.
+OWN_FILES = {LOCK, "log.jsonl", "checkpoints", "vocabulary", "reference", "baseline.json", "output.txt"}
+OWN_FILES |= {"tensorboard", "wandb", "trackio", "mlflow"}
+
+
+LONGEST_SHOWN = 40  # characters of a setting in a message
 
 
 class RunError(ValueError):
@@ -38,7 +45,7 @@ class ChangedSettingsError(RunError):
         self.folder, self.keys = folder, frozenset(keys)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Run:
     """A run folder."""
 
@@ -46,6 +53,9 @@ class Run:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "folder", Path(self.folder))  # a string, in a notebook
+
+    def __repr__(self) -> str:
+        return f"Run({str(self.folder)!r})"
 
     def __fspath__(self) -> str:
         """The folder, so that a run can be given where its path is expected."""
@@ -95,11 +105,11 @@ class Run:
         """The reference run, trained for the baseline losses."""
         return Run(self.folder / "reference")
 
-    def config(self) -> Config:
-        """Load the configuration of the run."""
+    def config(self, overrides: Sequence[str] = ()) -> Config:
+        """Load the configuration of the run, with these settings ('section.key=value') changed."""
         if not self.config_file.exists():
             raise RunError(f"{self.folder}: not a run folder (no config.yaml); create one with `evenglot train`")
-        return load_config(self.config_file, check_files=False, hints=False)
+        return load_config(self.config_file, overrides, check_files=False, hints=False)
 
     def own_baseline_file(self) -> Path:
         """The default output file of `evenglot baseline` for this run."""
@@ -150,6 +160,16 @@ class Run:
         if (written is not None and not written.startswith(HEADINGS)) or (written is None and logged):
             raise RunError(f"{self.folder}: contains files that no run wrote; choose another folder with --out")
 
+    def refuse_other_files(self) -> None:
+        """Refuse a folder that has no run, but files that are not of one; before anything is written there."""
+        if self.config_file.exists() or not self.folder.is_dir():
+            return
+        names = {path.name for path in self.folder.iterdir() if not path.name.endswith(UNFINISHED)}
+        if others := sorted(names - OWN_FILES):
+            raise RunError(
+                f"{self.folder}: has files that are not of a run ({some(others)}); choose another folder with --out"
+            )
+
     def refuse_if_emptied(self) -> None:
         """Refuse to overwrite the log of a run that ended and whose checkpoints were removed."""
         if any(self.checkpoints.glob("*")) or not self.log_file.exists():
@@ -169,10 +189,13 @@ class Run:
 
     def refuse_if_changed(self, config: Config) -> None:
         """Refuse to resume with changed settings, except for keys that may change on resume."""
-        if changed := sorted(self.changes(config) - free_on_resume(config)):
+        changed = self.changes(config) - free_on_resume(config)
+        if changed:
+            before, after = _comparable(self.config()), _comparable(config)
+            told = [f"{key}: {_shown(before, key)} -> {_shown(after, key)}" for key in sorted(changed, key=_priority)]
             raise ChangedSettingsError(
-                f"{self.folder}: {some(changed)} changed since this run started; resume with the old settings (in "
-                "its config.yaml), or start a new run with --out",
+                f"{self.folder}: settings changed since this run started ({some(told)}); resume with the old ones "
+                f"(`evenglot train --resume {self.folder}`), or start a new run with --out",
                 self.folder,
                 changed,
             )
@@ -184,3 +207,17 @@ def _comparable(config: Config) -> dict[str, Any]:
     fixed = {key: value for key, value in content["data"].items() if f"data.{key}" not in FREE_ON_RESUME}
     content["data"] = {**fixed, "directions": config.data.groups}
     return content
+
+
+def _priority(key: str) -> tuple[bool, str]:
+    """The strategy first: where it differs, its options follow from it."""
+    return key != "balance.strategy", key
+
+
+def _shown(content: Mapping[str, Any], key: str) -> str:
+    """A setting for a message, on one line and not too long; '(unset)' where there is none."""
+    value: Any = content
+    for part in key.split(".", 1):
+        value = value.get(part) if isinstance(value, Mapping) else None
+    text = "(unset)" if value is None else " ".join(str(value).split())
+    return text if len(text) <= LONGEST_SHOWN else text[: LONGEST_SHOWN - 3] + "..."

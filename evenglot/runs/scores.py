@@ -2,22 +2,64 @@
 
 from __future__ import annotations
 
-import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from evenglot.directions import Direction, parse
+from evenglot.reading import read_json
+from evenglot.records import read_record
 from evenglot.runs.run import Run, RunError
+
+Scored = Mapping[str, float | None]  # by metric, with further numbers such as `lines`
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scores:
+    """The content of scores.json. Scores are keyed by the names of metrics in this file."""
+
+    split: str
+    signature: Mapping[str, str]
+    directions: Mapping[str, Scored]
+    macro: Mapping[str, float]
+    worst: Mapping[str, float | str | None]  # with the name of the direction
+    made: Mapping[str, float | str | bool | None] = field(default_factory=dict)  # settings of the search
+
+    @property
+    def worst_direction(self) -> str:
+        """The direction with the worst score."""
+        return str(self.worst["direction"])
+
+    def as_json(self) -> dict[str, Any]:
+        """The form of the file."""
+        return dict(vars(self))
+
+
+def read_scores_file(file: Path) -> Scores:
+    """Read and check a file of scores: every metric that has a mean has a score in every direction."""
+    try:
+        content = read_json(file)
+        scores = read_record(Scores, content)
+        for name, row in {**scores.directions, "worst": scores.worst}.items():
+            if missing := [metric for metric in scores.macro if not isinstance(row.get(metric), int | float)]:
+                raise ValueError(f"`{name}`: no number for {missing[0]}")
+        if scores.worst.get("direction") not in scores.directions:
+            raise ValueError("`worst`: not one of the directions")
+    except FileNotFoundError:
+        raise
+    except (OSError, ValueError) as error:
+        raise RunError(f"{file}: cannot be read as scores ({error}); run `evenglot score` again") from error
+    return scores
 
 
 def scored_with(run: Run, split: str) -> dict[str, Any] | None:
     """The scoring settings (beam, checkpoint, ...) of a run; None if there are no scores or they are damaged."""
     try:
-        content = json.loads(scores_file(run, split).read_text(encoding="utf-8"))
+        made = read_scores_file(scores_file(run, split)).made
     except (OSError, ValueError):
         return None
-    made = content.get("made", {}) if isinstance(content, dict) else None
-    return made if isinstance(made, dict) and statistics_file(run, split).exists() else None
+    return dict(made) if statistics_file(run, split).exists() else None
 
 
 def scores_file(run: Run, split: str) -> Path:
@@ -54,14 +96,9 @@ def read_lines(file: Path) -> list[str]:
     return lines[:-1] if lines[-1] == "" else lines
 
 
-def read_scores(run: Run) -> dict[str, Any] | None:
+def read_scores(run: Run) -> Scores | None:
     """The content of scores.json, or of another split's file; None if the run was not scored."""
     for file in (run.folder / "scores.json", *sorted(run.folder.glob("scores-*.json"))):
         if file.exists():
-            try:
-                content: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
-                content["directions"], content["macro"], content["worst"]
-            except (ValueError, KeyError, TypeError) as error:
-                raise ValueError(f"{file}: cannot be read as scores; run `evenglot score` again") from error
-            return content
+            return read_scores_file(file)
     return None

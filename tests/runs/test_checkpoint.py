@@ -112,7 +112,12 @@ def test_files_have_the_usual_permissions(tmp_path):
     assert {stat.S_IMODE(file.stat().st_mode) for file in folder.iterdir()} == {usual}
 
 
-@given(st.dictionaries(st.text(), st.floats(allow_nan=False, allow_infinity=False) | st.integers() | st.text()))
+@given(
+    st.dictionaries(
+        st.text(),
+        st.floats(allow_nan=False, allow_infinity=False) | st.integers(-(2**63) + 1, 2**63 - 1) | st.text(),
+    )
+)
 @settings(max_examples=40, deadline=None)
 def test_the_state_comes_back_exactly(state):
     with tempfile.TemporaryDirectory() as root:
@@ -127,7 +132,16 @@ def test_the_state_comes_back_exactly(state):
 
 
 @pytest.mark.parametrize(
-    "state", [{"a": math.nan}, {"a": [math.inf]}, {"a": {1: 2}}, {"a": [({None: 1},)]}, {"a": object()}, {"a": {1, 2}}]
+    "state",
+    [
+        {"a": 2**63},
+        {"a": math.nan},
+        {"a": [math.inf]},
+        {"a": {1: 2}},
+        {"a": [({None: 1},)]},
+        {"a": object()},
+        {"a": {1, 2}},
+    ],
 )
 def test_a_state_that_json_would_change_is_refused(tmp_path, state):
     with pytest.raises(ValueError, match="^state: "):

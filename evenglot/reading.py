@@ -1,0 +1,85 @@
+"""Files of others: what is read is a regular file of limited size, and JSON has finite numbers and limited depth."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+import stat
+from pathlib import Path
+from typing import Any
+
+LARGEST_JSON = 1 << 28  # bytes; that of a run with thousands of directions is far smaller
+LARGEST_INTEGER = 2**63
+DEEPEST = 50  # levels of nesting; our files have fewer than ten
+_LONG_NUMBER = re.compile(r"\d{19}|[eE]\+?\d{3}")  # or a text with such digits
+
+
+class UnreadableError(ValueError):
+    """A file cannot be what it should be; the message has no path."""
+
+
+def read_bytes(path: Path, most: int | None = None) -> bytes:
+    """The content of a regular file of at most `most` bytes; UnreadableError for anything else, OSError if it fails.
+
+    A pipe or a device could have no end, and a file that is too large would be read for long before it is refused.
+    """
+    with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+        status = os.fstat(file.fileno())
+        if not stat.S_ISREG(status.st_mode):
+            raise UnreadableError("not a regular file")
+        if most is not None and status.st_size > most:
+            raise UnreadableError(f"larger than {most:,} bytes")
+        return file.read(status.st_size)
+
+
+def read_json(path: Path, most: int = LARGEST_JSON) -> Any:
+    """The JSON value in a file; UnreadableError if it is none or too large, OSError if it cannot be read."""
+    return parse_json(read_bytes(path, most))
+
+
+def parse_json(content: bytes) -> Any:
+    """A JSON value whose numbers are finite and no larger than 64-bit integers; UnreadableError for anything else."""
+    try:
+        text = content.decode("utf-8")
+        is_unusual = _LONG_NUMBER.search(text) is not None
+        value = json.loads(
+            text,
+            parse_constant=_refuse,
+            parse_int=_integer if is_unusual else None,
+            parse_float=_float if is_unusual else None,
+        )
+    except UnreadableError:
+        raise
+    except (ValueError, RecursionError) as error:
+        raise UnreadableError("not JSON") from error
+    if text.count("{") + text.count("[") > DEEPEST and _is_deep(value):
+        raise UnreadableError(f"nested more than {DEEPEST} levels deep")
+    return value
+
+
+def _is_deep(value: Any) -> bool:
+    level = [value]
+    for _ in range(DEEPEST + 1):
+        level = [
+            inner
+            for each in level
+            if isinstance(each, dict | list)
+            for inner in (each.values() if isinstance(each, dict) else each)
+        ]
+    return bool(level)
+
+
+def _refuse(text: str) -> Any:
+    raise UnreadableError(f"contains the number {text:.20}, which is out of range")
+
+
+def _integer(text: str) -> int:
+    number = int(text) if len(text) < 21 else LARGEST_INTEGER
+    return number if abs(number) < LARGEST_INTEGER else _refuse(text)
+
+
+def _float(text: str) -> float:
+    number = float(text)
+    return number if math.isfinite(number) else _refuse(text)
