@@ -20,6 +20,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from reprlib import repr as shortened
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,7 @@ from numpy.typing import ArrayLike
 
 from evenglot.balance.description import Cadence, GradientProbe, Needs, Signal, Split
 from evenglot.balance.groups import Groups
+from evenglot.balance.saved import SavedState
 from evenglot.balance.services import Service, Services, watch
 from evenglot.robust.validate import OptionError, Vector
 
@@ -168,23 +170,25 @@ class Balancer:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore a state saved by the same strategy for the same groups; a mismatch raises and changes nothing."""
-        if state.get("strategy") != self.strategy:
-            raise OptionError("state", f"saved by {state.get('strategy')!r}, but this is {self.strategy!r}")
+        """Restore a state saved by the same strategy for the same groups; any other raises and changes nothing."""
+        saved = SavedState(state, self.groups)
+        if (strategy := saved["strategy"]) != self.strategy:
+            raise OptionError("state", f"saved by {shortened(strategy)}, but this is {self.strategy!r}")
         before = copy.deepcopy(vars(self))
         try:
-            self._load(state)
-        except (KeyError, TypeError, ValueError) as error:
+            self._load(saved)
+            saved.refuse_unread()
+        except Exception as error:  # of strategies of other authors, too, which may not expect what they find
             vars(self).update(before)
-            if isinstance(error, KeyError):
-                raise OptionError("state", f"incomplete: {error} is missing") from error
-            raise
+            if isinstance(error, ValueError):
+                raise
+            raise OptionError("state", f"not valid: {type(error).__name__}: {error}") from error
 
-    def _load(self, state: Mapping[str, Any]) -> None:
-        """Restore what `state_dict` returned; raise if it does not match."""
-        self.intervals = int(state["intervals"])
-        self._q = self.groups.vector(state["q"], "state: q")
-        self.services = Services.of_state(state.get("services"))
+    def _load(self, state: SavedState) -> None:
+        """Restore what `state_dict` returned; raise if it does not match. Keys that nobody reads are an error."""
+        self.intervals = state.count("intervals")
+        self._q = state.shares("q")
+        self.services = Services.of_state(state.section("services") if "services" in state else None)
 
 
 watch(Balancer)

@@ -16,6 +16,7 @@ import numpy as np
 
 from evenglot.balance.groups import Groups
 from evenglot.files import write_text
+from evenglot.reading import read_json
 from evenglot.robust.validate import OptionError, Vector
 
 Baseline = Mapping[str, float] | str | os.PathLike[str] | None
@@ -65,15 +66,14 @@ def save_baseline(path: str | os.PathLike[str], losses: Mapping[str, float], **a
 def baseline_about(path: str | os.PathLike[str]) -> dict[str, Any]:
     """The metadata of a baseline file; empty if it has none, as in a file written by hand."""
     load_baseline(path)
-    about = json.loads(Path(path).read_text(encoding="utf-8")).get("about")
+    about = read_json(Path(path)).get("about")
     return about if isinstance(about, dict) else {}
 
 
 def load_baseline(path: str | os.PathLike[str]) -> dict[str, float]:
     """Read reference losses by group from a file written by `save_baseline`."""
     try:
-        content = json.loads(Path(path).read_text(encoding="utf-8"))
-        return {str(name): float(loss) for name, loss in content["losses"].items()}
+        return {str(name): float(loss) for name, loss in read_json(Path(path))["losses"].items()}
     except OSError as error:
         raise OptionError("baseline", f"cannot read {os.fspath(path)}: {error.strerror}") from error
     except (ValueError, KeyError, TypeError, AttributeError) as error:

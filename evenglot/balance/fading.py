@@ -16,6 +16,7 @@ import numpy as np
 from evenglot.balance.balancer import Balancer
 from evenglot.balance.description import Description
 from evenglot.balance.groups import Groups
+from evenglot.balance.saved import SavedState
 from evenglot.balance.static import mix
 from evenglot.robust.validate import Vector, number
 
@@ -61,9 +62,9 @@ class FadingMix(Balancer):
         """Passes, besides the common state."""
         return {**super().state_dict(), "passes": self.passes}
 
-    def _load(self, state: Mapping[str, Any]) -> None:
+    def _load(self, state: SavedState) -> None:
         super()._load(state)
-        self._passes = self.groups.vector(state["passes"], "state: passes")
+        self._passes = state.vector("passes", least=0)
 
     def _faded(self) -> Vector:
         gain = np.exp(-self._passes / self.fade) * np.maximum(self._full, 0)

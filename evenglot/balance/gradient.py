@@ -14,7 +14,8 @@ from evenglot.balance.balancer import Balancer
 from evenglot.balance.description import Description, GradientProbe, Needs
 from evenglot.balance.groups import Groups
 from evenglot.balance.options import Option
-from evenglot.robust.validate import Vector, number
+from evenglot.balance.saved import ROUNDING, SavedState
+from evenglot.robust.validate import OptionError, Vector, number
 
 ADAM_BETAS, ADAM_EPSILON = (0.9, 0.999), 1e-8  # torch defaults, as in the reference implementation
 
@@ -79,12 +80,14 @@ class MultiDDS(Balancer):
         scorer = {name: self.groups.keyed(values) for name, values in vectors.items()}
         return {**super().state_dict(), "scorer": scorer, "adam_count": self._adam_count, "moved": self._moved}
 
-    def _load(self, state: Mapping[str, Any]) -> None:
+    def _load(self, state: SavedState) -> None:
         super()._load(state)
-        self._logits, self._mean, self._square = (
-            self.groups.vector(state["scorer"][name], f"state: {name}") for name in ("logits", "mean", "square")
-        )
-        self._adam_count, self._moved = int(state["adam_count"]), bool(state["moved"])
+        scorer = state.section("scorer")
+        self._logits, self._mean = scorer.vector("logits"), scorer.vector("mean")
+        self._square = scorer.vector("square", least=0)
+        self._adam_count, self._moved = state.count("adam_count"), state.flag("moved")
+        if self._logits[~self._admitted].any() or np.abs(self._probabilities() - self._q).max() > ROUNDING:
+            raise OptionError("state: scorer", "its logits do not belong to q")
 
     def _probabilities(self) -> Vector:
         weights = np.where(self._admitted, np.exp(self._logits - self._logits[self._admitted].max()), 0.0)

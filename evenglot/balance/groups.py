@@ -45,7 +45,11 @@ class Groups:
         if tokens_of is not None and ((tokens_of == 0) != (size_of == 0)).any():
             raise OptionError("tokens", "expected tokens for exactly the groups that have sentence pairs")
         share = tokens_of if unit == "tokens" and tokens_of is not None else size_of
-        return Groups(names, size_of, tokens_of, unit, distribution(share, "sizes"))
+        p = distribution(share, "sizes")
+        if (vanished := (p == 0) & (share > 0)).any():
+            name, amount = names[int(np.argmax(vanished))], share[int(np.argmax(vanished))]
+            raise OptionError("sizes", f"{name!r} has {amount:g}, too little beside {share.max():g}; remove the group")
+        return Groups(names, size_of, tokens_of, unit, p)
 
     @staticmethod
     def nominal(names: Iterable[str], unit: Unit = "sentences") -> Groups:

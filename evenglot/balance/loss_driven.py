@@ -12,6 +12,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -25,6 +26,7 @@ from evenglot.balance.description import Description, Needs, Signal, Split
 from evenglot.balance.groups import Groups
 from evenglot.balance.losses import Estimator
 from evenglot.balance.noise import NoiseAware, with_rounding
+from evenglot.balance.saved import SavedState
 from evenglot.robust.validate import OptionError, Vector, number
 
 Apply = Literal["resample", "reweight"]
@@ -207,19 +209,29 @@ class LossDriven(Balancer):
             "baseline": self.groups.keyed(self.baseline),
         }
 
-    def _load(self, state: Mapping[str, Any]) -> None:
+    def _load(self, state: SavedState) -> None:
         super()._load(state)
-        if not np.array_equal(self.groups.vector(state["baseline"], "state: baseline"), self.baseline):
+        if not np.array_equal(state.vector("baseline"), self.baseline):
             raise OptionError(
                 "baseline", "differs from the reference losses in the saved state; resume with the original ones"
             )
+        self._passes = state.vector("passes", least=0)
+        self._moved = state.flag("moved")
+        self._load_estimator(state.section("estimator"))
+
+    def _load_estimator(self, state: SavedState) -> None:
         arrays = self.estimator.arrays()
-        if set(state["estimator"]) != set(arrays):
-            raise OptionError("state", f"saved by another estimator, with {', '.join(sorted(state['estimator']))}")
-        for name, values in state["estimator"].items():
-            arrays[name][:] = self.groups.vector(values, f"state: {name}")
-        self._passes = self.groups.vector(state["passes"], "state: passes")
-        self._moved = bool(state["moved"])
+        if set(state) != set(arrays):
+            raise OptionError("state", f"saved by another estimator, with {', '.join(sorted(map(str, state)))}")
+        for name, values in arrays.items():
+            values[:] = state.vector(name, least=-math.inf if name in self.estimator.signed else 0)
+        try:
+            with np.errstate(all="raise", under="ignore"):  # numbers that contradict each other, such as a count of 0
+                estimates = (self.estimator.losses, self.estimator.standard_errors)
+        except FloatingPointError as error:
+            raise OptionError("state: estimator", "no losses can be computed from it") from error
+        if any(values is not None and np.isnan(values).any() for values in estimates):
+            raise OptionError("state: estimator", "no losses can be computed from it")
 
     def _respond(self) -> None:
         if not self.estimator.seen[self.groups.p > 0].any():

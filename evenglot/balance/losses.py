@@ -16,6 +16,7 @@ class Estimator(Protocol):
     """Estimates the current loss of each group from observed sums and counts."""
 
     of_batch_means: bool  # True if it averages update means regardless of their token counts
+    signed: frozenset[str]  # those of its arrays that can have negative values
 
     @property
     def standard_errors(self) -> Vector | None:
@@ -48,6 +49,7 @@ class EMA:
     """
 
     of_batch_means = True
+    signed = frozenset({"average", "latest"})
     standard_errors = None
 
     def __init__(self, size: int, weight: float = 0.1, start: Start = "first", reset: bool = False) -> None:
@@ -121,6 +123,7 @@ class TokenEMA:
     """
 
     of_batch_means = False
+    signed = frozenset({"sum"})
     standard_errors = None
 
     def __init__(self, size: int, weight: float = 0.1) -> None:
@@ -160,6 +163,7 @@ class IntervalMean:
     """
 
     of_batch_means = False
+    signed = frozenset({"sum", "sum_count", "before", "last_sum"})
 
     def __init__(self, size: int) -> None:
         self._moments = {name: np.zeros(size) for name in ("steps", "sum", "count", "sum2", "count2", "sum_count")}

@@ -79,9 +79,9 @@ BaselineLosses = Annotated[
     Baseline,
     Option(
         "Reference losses to subtract: a file written by `evenglot baseline`, losses by group, or auto to first train "
-        "a reference model of the same length with proportional sampling, which doubles the cost. auto:tau:100 uses "
-        "another mixture (any that center accepts). init: the losses of the pretrained model (model.init) at the "
-        "start."
+        "a reference model with proportional sampling, which doubles the cost (reference_run can change its settings). "
+        "auto:tau:100 uses another mixture (any that center accepts). init: the losses of the pretrained model "
+        "(model.init) at the start."
     ),
 ]
 IntervalEstimator = Annotated[

@@ -16,11 +16,18 @@ from evenglot.robust.validate import Vector, number
 
 
 def exponentiated_gradient(q: Vector, gradient: Vector, step: float) -> Vector:
-    """q_i exp(step g_i), normalised; computed in logs to avoid overflow. A share of 0 stays 0."""
+    """q_i exp(step g_i), normalised; computed in logs to avoid overflow. A share of 0 stays 0.
+
+    Where even step g_i overflows, the result is the limit: only the groups with the largest gradient have a share.
+    """
     used = q > 0
-    logs = np.log(q[used]) + step * gradient[used]
-    result = np.zeros_like(q)
-    result[used] = np.exp(logs - logs.max())
+    with np.errstate(over="ignore"):
+        rise = step * gradient[used]
+        if not np.isfinite(rise).all():
+            rise = step * (gradient[used] - gradient[used].max())  # 0 or below
+        logs = np.log(q[used]) + rise
+        result = np.zeros_like(q)
+        result[used] = np.exp(logs - logs.max())
     result /= result.sum()
     return result
 
@@ -73,8 +80,11 @@ class ProjectedGradient:
         return self.centre
 
     def respond(self, q: Vector, v: Vector, caps: Vector | None) -> Vector:
-        """One step of projected gradient ascent."""
-        return ChiSquareBall(self.centre, self.rho, self.floor).project(q + self.step * v)
+        """One step of projected gradient ascent; the best response, its limit, if the step overflows."""
+        ball = ChiSquareBall(self.centre, self.rho, self.floor)
+        with np.errstate(over="ignore"):
+            moved = q + self.step * v
+        return ball.project(moved) if np.isfinite(moved).all() else ball.best_response(v)
 
     def farthest(self, group: int, start: Vector, caps: Vector | None) -> Vector:
         """The best response in the ball if only this group has excess loss."""

@@ -10,9 +10,11 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from reprlib import repr as shortened
 from typing import Any, Literal, get_args
 
 from evenglot.balance.description import Needs, Split
+from evenglot.balance.saved import SavedState
 from evenglot.robust.validate import OptionError
 
 Service = Literal["loss_weights", "example_weights", "gradients", "validation_losses"]  # as in `Needs`
@@ -77,11 +79,14 @@ class Services:
         return {"used": sorted(self.used), "steps": self.steps}
 
     @staticmethod
-    def of_state(state: Mapping[str, Any] | None) -> Services:
+    def of_state(state: SavedState | None) -> Services:
         """Restore; a state of an earlier version has none, and its loop is trusted."""
         if state is None:
             return Services(set(get_args(Service)))
-        return Services({str(name) for name in state["used"]}, int(state["steps"]))
+        used, known = state["used"], get_args(Service)
+        if not isinstance(used, list) or not all(name in known for name in used):
+            raise OptionError("state: services: used", f"expected some of {', '.join(known)}; got {shortened(used)}")
+        return Services(set(used), state.count("steps"))
 
 
 # ------------------------------------------------------------------------------------------------------- noting use

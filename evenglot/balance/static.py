@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from evenglot.balance.balancer import Balancer
 from evenglot.balance.description import Description
 from evenglot.balance.groups import Groups
+from evenglot.balance.saved import SavedState
 from evenglot.robust.validate import OptionError, Vector, distribution, number, vector
 
 MixtureSpec = str | Mapping[str, float]
@@ -126,10 +127,9 @@ class Schedule(Balancer):
         before, self._q = self._q, self._at(self.intervals)
         return not np.array_equal(before, self._q)
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore the interval number; the mixture follows from it."""
-        super().load_state_dict(state)
-        self._q = self._at(self.intervals)
+    def _load(self, state: SavedState) -> None:
+        super()._load(state)
+        self._q = self._at(self.intervals)  # the mixture follows from the interval
 
     def _at(self, interval: int) -> Vector:
         now = int(np.searchsorted(self._times, interval, side="right")) - 1

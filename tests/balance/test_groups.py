@@ -50,6 +50,7 @@ def test_weighted_token_loss_of_proportional_batches_has_the_expectation_of_q():
         ({"a": float("nan")}, {}, "sizes: 'a'"),
         ({"a": "many"}, {}, "sizes: 'a'"),
         ({"a": 0, "b": 0}, {}, "sizes"),
+        ({"a": 1e300, "b": 5e-324}, {}, "sizes: 'b'"),
         ({"a": 1}, {"unit": "words"}, "p_unit"),
         ({"a": 1}, {"unit": "tokens"}, "tokens"),
         ({"a": 1}, {"tokens": {"b": 1}}, "tokens"),

@@ -69,6 +69,14 @@ def test_absent_groups_step_with_their_running_loss():
     np.testing.assert_allclose(after, before, rtol=1e-12)  # equal losses: no group gains, whether in the batch or not
 
 
+@pytest.mark.parametrize("step", [1e300, 1e308])
+def test_a_step_that_overflows_takes_the_limit(step):
+    losses = {"a": 3.0, "b": 1e9, "c": 1.0}
+    np.testing.assert_array_equal(observe(create("group-dro", SIZES, step=step), losses), [0.0, 1.0, 0.0])
+    farthest = ChiSquareBall(P, 0.05).best_response(list(losses.values()))
+    np.testing.assert_allclose(observe(create("chi-pd", SIZES, step=step, rho=0.05), losses), farthest, atol=1e-6)
+
+
 @pytest.mark.parametrize("strategy", ["group-dro", "chi-pd", "cvar-pd"])
 def test_reweighting_draws_the_data_and_weights_the_losses(strategy):
     reweighting, resampling = (create(strategy, SIZES, apply=apply) for apply in ("reweight", "resample"))
