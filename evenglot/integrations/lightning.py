@@ -16,6 +16,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch.nn.modules.batchnorm import _NormBase
 from torch.utils.data import DataLoader
 
 from evenglot.balance import OptionError, UnservedError
@@ -45,8 +46,9 @@ class BalancingCallback(Callback):
     Logged as `q/GROUP`, `train_loss/GROUP`, `val_loss/GROUP`, `val_loss_macro` (the mean over groups) and
     `val_loss_worst`. The last two can be monitored: `ModelCheckpoint(monitor="val_loss_worst")`.
 
-    A run that is resumed from a checkpoint of any step ends with the same weights: the random numbers of a training
-    step (dropout) are a function of the sampler's seed, the step and the process.
+    A run that is resumed from any checkpoint ends with the same weights: the random numbers of a training step
+    (dropout) are a function of the sampler's seed, the step and the process; an update that was not finished is
+    repeated from its first batch, and a validation that was due is run.
     """
 
     def __init__(self, sampler: BalancedBatchSampler) -> None:
@@ -54,6 +56,9 @@ class BalancingCallback(Callback):
         self.loss = GroupLoss(sampler)
         self._batches = 0  # trained since the last update
         self._steps = 0  # of the trainer, at the last update
+        self._validation_is_due = False
+        self._before_validation: dict[str, Any] | None = None  # the sampler, if one is run within an update
+        self._is_rewound = False  # by the checkpoint that is loaded
         self._sums: Counter[str] = Counter()  # since the last log
         self._counts: Counter[str] = Counter()
 
@@ -63,13 +68,17 @@ class BalancingCallback(Callback):
         """Divide the updates among the trainer's processes and batches, before it asks for any."""
         if stage == "fit":
             self._check(trainer)
+            # Before the others: one that saves a checkpoint after a batch must find the batch reported.
+            callbacks: list[Callback] = trainer.callbacks  # type: ignore[attr-defined]  # set by a connector
+            callbacks.remove(self)
+            callbacks.insert(0, self)
         accumulate = trainer.accumulate_grad_batches
         self.sampler.divide(trainer.global_rank, trainer.world_size, accumulate)
         self.sampler.begin_epoch(math.ceil(_epoch_batches(len(self.sampler), trainer.limit_train_batches) / accumulate))
         recorded = self.sampler.recorded
         recorded.sums.clear()
         recorded.first_items, recorded.factor_follows = None, accumulate > 1
-        self._batches = 0
+        self._batches, self._validation_is_due, self._before_validation = 0, False, None
 
     def _check(self, trainer: Trainer) -> None:
         """Refuse what would train on other batches or another loss without a sign of it."""
@@ -118,13 +127,9 @@ class BalancingCallback(Callback):
         self._sums.clear()
         self._counts.clear()
         warnings.filterwarnings("ignore", NOT_RESUMABLE)
-        if self.balancer.needs.validation_losses and _skips_validation(trainer):
-            warnings.warn(
-                "this checkpoint was saved in the step before a validation, which Lightning skips on resume: "
-                f"{self.balancer.strategy} continues without these losses; let every_n_train_steps and "
-                "val_check_interval fall on different steps",
-                stacklevel=1,
-            )
+        if self._is_rewound and _is_validated(trainer):
+            trainer.fit_loop.epoch_loop._batches_that_stepped -= 1  # it counts the last update again
+        self._is_rewound = False
 
     def on_train_epoch_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Begin an epoch of the sampler with that of the trainer, also if the last one ended early."""
@@ -168,10 +173,11 @@ class BalancingCallback(Callback):
     ) -> None:
         """Report the update if this batch ended it. With manual optimization, every batch is an update."""
         self._batches += 1
+        self._validation_is_due = _is_validated(trainer)
         if pl_module.automatic_optimization and trainer.global_step == self._steps:
             return
         self.loss.step()
-        self._batches, self._steps = 0, trainer.global_step
+        self._batches, self._steps, self._before_validation = 0, trainer.global_step, None
         for total, part in zip((self._sums, self._counts), self.loss.last, strict=True):
             total.update(part)
         every = trainer.log_every_n_steps  # type: ignore[attr-defined]  # set by a connector of the trainer
@@ -191,30 +197,74 @@ class BalancingCallback(Callback):
                 raise UnservedError(self.balancer.strategy, ["validation_losses"])
             return
         if trainer.state.fn == "fit":
+            if self._batches and self._before_validation is None:
+                self._before_validation = self.sampler.state_dict()
             self.balancer.observe(sums, counts, "valid")
         losses = means(sums, counts)
         summary = {"val_loss_macro": sum(losses.values()) / len(losses), "val_loss_worst": max(losses.values())}
         # They are the same on all processes; sync_dist tells Lightning so.
         pl_module.log_dict({**_keyed("val_loss", losses), **summary}, sync_dist=True)
 
+    def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Checkpoints that are saved from here on have it."""
+        self._validation_is_due = False
+
     # ----------------------------------------------------------------------------------------------------- checkpoints
 
     def state_dict(self) -> dict[str, Any]:
-        """Saved in every checkpoint, as plain values."""
-        return {"sampler": self.sampler.state_dict(), "batches": self._batches}
+        """Saved in every checkpoint, as plain values: the sampler after the last update, and what followed it."""
+        return {
+            "sampler": self._before_validation or self.sampler.state_dict(),
+            "batches": self._batches,
+            "validation_is_due": self._validation_is_due,
+        }
+
+    def on_load_checkpoint(self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]) -> None:
+        """Change Lightning's position: it saves no gradients, and would skip a validation that was due."""
+        saved = checkpoint["callbacks"].get(self.state_key)
+        if trainer.state.fn != "fit" or saved is None:
+            return
+        loops = checkpoint["loops"]["fit_loop"]
+        if saved["batches"]:
+            self._is_rewound = True
+            _rewind(loops, saved["batches"])
+            if any(isinstance(each, _NormBase) and each.track_running_stats for each in pl_module.modules()):
+                warnings.warn(
+                    f"this checkpoint was saved within an update: its first {saved['batches']} batches are trained "
+                    "again, and count twice in the running statistics of BatchNorm",
+                    stacklevel=1,
+                )
+        elif saved.get("validation_is_due"):
+            _enter_validation(loops)
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Continue after the batch at which the checkpoint was saved."""
-        self._batches = int(state_dict["batches"])
-        self.sampler.load_state_dict(state_dict["sampler"], self._batches)
+        """Continue after the last update."""
+        is_due = state_dict.get("validation_is_due", False) and not state_dict["batches"]
+        self.sampler.load_state_dict(state_dict["sampler"], in_epoch=is_due)
 
 
-def _skips_validation(trainer: Trainer) -> bool:
-    """Whether the run is resumed after the step of a validation, and before the validation."""
-    loop = trainer.fit_loop.epoch_loop
-    if not loop.restarting or loop.restarted_on_last or trainer.fit_loop._data_fetcher is None:
-        return False
-    return loop._should_check_val_fx(trainer.fit_loop._data_fetcher)
+def _is_validated(trainer: Trainer) -> bool:
+    """Whether a validation follows the last batch."""
+    fetcher = trainer.fit_loop._data_fetcher
+    return fetcher is not None and trainer.fit_loop.epoch_loop._should_check_val_fx(fetcher)
+
+
+def _rewind(loops: dict[str, Any], batches: int) -> None:
+    """Change the saved state of Lightning's loops: they are so many batches back, with nothing left to do there."""
+    training, validation = loops["epoch_loop.batch_progress"], loops["epoch_loop.val_loop.batch_progress"]
+    training["is_last_batch"] = False
+    for kind in ("total", "current"):
+        training[kind] = dict.fromkeys(training[kind], training[kind]["processed"] - batches)
+        validation[kind] = dict.fromkeys(validation[kind], validation[kind]["completed"])
+
+
+def _enter_validation(loops: dict[str, Any]) -> None:
+    """Change the saved state of Lightning's loops: they are in the first batch of the validation."""
+    training, validation = loops["epoch_loop.batch_progress"], loops["epoch_loop.val_loop.batch_progress"]
+    for kind in ("total", "current"):
+        training[kind]["completed"] = training[kind]["processed"]
+        done = validation[kind]["completed"] if kind == "total" else 0
+        validation[kind] = {"ready": done + 1, "started": done + 1, "processed": done, "completed": done}
 
 
 def _keyed(kind: str, values: Mapping[str, float]) -> dict[str, float]:

@@ -1,4 +1,4 @@
-"""Write a mixture for training systems that take fixed weights: JSON, Hugging Face datasets, Megatron-LM, NeMo.
+"""Write a mixture for training systems that take fixed weights: JSON, Hugging Face datasets, Megatron-LM.
 
 Shares are given by direction, in any scale; paths too (`paths_of` makes them from a pattern). Each function returns the
 text of a file. `integrations/opustrainer.py` writes mixtures that change in the course of a run.
@@ -12,34 +12,24 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from evenglot import yaml12
 from evenglot.robust.validate import OptionError, distribution
 from evenglot.stages import Stage
 from evenglot.wording import did_you_mean
 
 FIELDS = ("direction", "src", "tgt")
-NEMO_BRACES = re.compile(r"[()<>{}\[\]]|_OP_|_CL_")  # NeMo expands these to several paths
 
 
 def paths_of(pattern: str, directions: Iterable[str]) -> dict[str, str]:
     """The path of each direction, from a pattern such as 'corpora/{direction}'; other fields are {src} and {tgt}."""
-    _check_fields(pattern, FIELDS)
+    for field in re.findall(r"\{([^{}]*)\}", pattern):
+        if field not in FIELDS:
+            raise OptionError("paths", f"unknown field {{{field}}}; {did_you_mean(field, FIELDS)}")
     paths = {}
     for direction in directions:
         src, _, tgt = direction.partition("-")
         path = pattern.replace("{direction}", direction)
         paths[direction] = path.replace("{src}", src).replace("{tgt}", tgt)
     return _distinct(paths)
-
-
-def text_paths_of(pattern: str, directions: Iterable[str]) -> dict[str, tuple[str, str]]:
-    """Source and target text of each direction: as `paths_of`, and {lang} is the language of the side."""
-    _check_fields(pattern, (*FIELDS, "lang"))
-    if "{lang}" not in pattern:
-        raise OptionError("paths", f"{pattern!r}: expected {{lang}}, for the languages of the source and target files")
-    names = list(directions)
-    source, target = (paths_of(pattern.replace("{lang}", side), names) for side in ("{src}", "{tgt}"))
-    return {name: (source[name], target[name]) for name in names}
 
 
 def token_shares(
@@ -101,31 +91,6 @@ def megatron(shares: Mapping[str, float], paths: Mapping[str, str]) -> str:
             )
         lines.append(f"{share!r} {path}\n")
     return "".join(lines)
-
-
-def nemo(shares: Mapping[str, float], paths: Mapping[str, tuple[str, str]]) -> str:
-    """An `input_cfg` of NeMo (Lhotse): parallel text of each direction with its weight, as YAML.
-
-    `paths` are source and target files of sentences. NeMo takes brackets in them for lists of files, and refuses
-    weights of 0; directions that are not sampled are left out.
-    """
-    entries = []
-    for name, share in _sampled(shares).items():
-        source, target = paths.get(name, ("", ""))
-        for path in (source, target):
-            if not path or NEMO_BRACES.search(path):
-                raise OptionError("paths", f"{path!r}, of {name!r}: expected a path without brackets, for NeMo")
-        src, _, tgt = name.partition("-")
-        files = {"source_paths": source, "target_paths": target}
-        languages = {"source_language": src, "target_language": tgt}
-        entries.append({"type": "txt_pair", **files, **languages, "weight": share})
-    return yaml12.dump(entries)
-
-
-def _check_fields(pattern: str, known: Sequence[str]) -> None:
-    for field in re.findall(r"\{([^{}]*)\}", pattern):
-        if field not in known:
-            raise OptionError("paths", f"unknown field {{{field}}}; {did_you_mean(field, known)}")
 
 
 def _sampled(shares: Mapping[str, float]) -> dict[str, float]:

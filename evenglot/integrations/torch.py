@@ -75,7 +75,7 @@ class BalancedBatchSampler:
         )
         self.recorded = Recorded()
         self._epoch_start, self._epoch_updates = 0, 0  # 0 updates: as many as the data have
-        self._batches_done = 0  # of the first update to serve
+        self._in_epoch = False  # whether an epoch that is over was not left yet
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -89,18 +89,17 @@ class BalancedBatchSampler:
     def __iter__(self) -> Iterator[list[int]]:
         """The rest of the current epoch, from the first update that has not been reported as done."""
         start, length = self._position, self._epoch_updates or self.updates.per_epoch
-        if not self._epoch_start <= start < self._epoch_start + length:
+        is_over = not self._epoch_start <= start < self._epoch_start + length
+        if is_over and not self._in_epoch:
             self._epoch_start = start
-        skip, self._batches_done = self._batches_done, 0
         for update in range(start, self._epoch_start + length):
-            for batch in self.updates.micro_batches_of(update)[self.rank :: self.world][skip:]:
+            for batch in self.updates.micro_batches_of(update)[self.rank :: self.world]:
                 yield batch.tolist()
-            skip = 0
 
     def begin_epoch(self, updates: int | None = None) -> None:
         """End the current epoch here; epochs have so many updates from now on, by default as many as the data have."""
         self.updates.seek()
-        self._epoch_start, self._epoch_updates, self._batches_done = self._position, updates or 0, 0
+        self._epoch_start, self._epoch_updates, self._in_epoch = self._position, updates or 0, False
 
     def divide(self, rank: int, world: int, accumulate: int) -> None:
         """Divide updates among ranks and batches, for trainers that start their processes after the sampler is made."""
@@ -118,14 +117,14 @@ class BalancedBatchSampler:
         """Position, mixture and the balancer's state, after the last reported step; plain JSON values."""
         return {**self.updates.state_dict(), "epoch_start": self._epoch_start}
 
-    def load_state_dict(self, state: Mapping[str, Any], batches_done: int = 0) -> None:
+    def load_state_dict(self, state: Mapping[str, Any], in_epoch: bool = False) -> None:
         """Continue after the step at which `state_dict` was called; also with another division into batches.
 
-        `batches_done` is the number of batches of the next update that were trained already, if gradients accumulate.
+        If that was the last one of an epoch, the next one begins; with `in_epoch`, only when `begin_epoch` is called.
         """
         self.updates.load_state_dict(state)
         self._epoch_start = int(state.get("epoch_start", self._position - self._position % self.updates.per_epoch))
-        self._batches_done = batches_done
+        self._in_epoch = in_epoch
 
     @property
     def _position(self) -> int:

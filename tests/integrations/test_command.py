@@ -51,8 +51,6 @@ def test_every_format_has_the_same_shares(work):
     assert listed["paths"] == [f"corpora/{name.partition('-')[0]}.jsonl" for name in shares]
     blend = mixture(work, "run --to megatron --unit pairs").split()
     assert dict(zip(blend[1::2], map(float, blend[::2]), strict=True)) == pytest.approx(shares)
-    entries = mixture(work, "run --to nemo")
-    assert entries.count("type: txt_pair") == len(shares)
     lines = mixture(work, "run --to opustrainer --which average --batch-size 1000").splitlines()
     weights = [line.split()[1:] for line in lines if line.startswith("  - ") and line.split()[1] in shares]
     assert {name: float(weight) for name, weight in weights} == pytest.approx(shares, abs=0.001)
@@ -98,7 +96,7 @@ def test_the_output_file_is_what_would_be_printed(work):
         "run --to opustrainer --batch-size 3",
         "run --to interleave --paths corpora",
         "run --to interleave --paths '{pair}'",
-        "run --to nemo --paths '{direction}'",
+        "run --to nemo",
         "run --to megatron --unit pairs --paths 'a {direction}'",
         "run --to json --out missing/file",
         ". --to json",

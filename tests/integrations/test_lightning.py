@@ -149,22 +149,103 @@ def test_checkpoints_at_the_end_of_epochs_resume(saver, options, tmp_path):
     assert_resumes(tmp_path, (20, 40), end=end, saver=saver, options=options, workers=2)
 
 
+VALIDATED = {"options": BY_VALIDATION, "trainer": {"val_check_interval": 7}}
+
+
+def test_a_checkpoint_before_a_validation_that_steers_resumes_with_it(tmp_path):
+    """Lightning saves in the step before the validation, and would skip it."""
+    assert_resumes(tmp_path, (7, 27), end={"max_steps": 35}, **VALIDATED)
+
+
 @pytest.mark.slow
-def test_checkpoints_between_and_after_validations_that_steer_resume(tmp_path):
-    assert_resumes(tmp_path, (4, 9, 13, 29), options=BY_VALIDATION, trainer={"val_check_interval": 7})
+@pytest.mark.parametrize("workers", [0, 2])
+def test_checkpoints_before_between_and_after_validations_that_steer_resume(workers, tmp_path):
+    assert_resumes(tmp_path, (4, 7, 9, 13, 14, 20, 27, 29, 40), workers=workers, **VALIDATED)
     after = tmp_path / "after"
     after.mkdir()
+    assert_resumes(after, (7, 14, 27), workers=workers, saver={"monitor": "val_loss_worst"}, **VALIDATED)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("workers", [0, 2])
+def test_checkpoints_before_the_validation_at_the_end_of_an_epoch_resume(workers, tmp_path):
+    trainer = {"check_val_every_n_epoch": 2}
+    sampling = {"interval_updates": 20}  # an interval begins when the validation is over
+    options = {"options": BY_VALIDATION, "trainer": trainer, "sampling": sampling, "workers": workers}
+    assert_resumes(tmp_path, (20, 39, 40, 60), end={"max_steps": 85}, **options)
+
+
+class Fails(Callback):
+    """Ends the run before a batch, and saves it."""
+
+    def __init__(self, file, batch, stage="train"):
+        self.file, self.batch = file, batch
+        setattr(self, f"on_{stage}_batch_start", self.fail)
+
+    def fail(self, trainer, module, batch, batch_idx, dataloader_idx=0):
+        if batch_idx == self.batch and not trainer.sanity_checking:
+            trainer.save_checkpoint(self.file)
+            raise KeyboardInterrupt
+
+
+def assert_continues(folder, failing, **options):
+    """A run that fails, and is resumed from the checkpoint saved then, ends as one that does not fail."""
+    whole = Run(folder, **options).fit(max_steps=12)
+    with pytest.raises(SystemExit):
+        Run(folder, callbacks=[failing], **options).fit(max_steps=12)
+    rest = Run(folder, **options).fit(failing.file, max_steps=12)
+    assert torch.equal(rest.weights, whole.weights)
+    assert rest.balancer.state_dict() == whole.balancer.state_dict()
+    assert {step: whole.mixtures.q[step] for step in rest.mixtures.q} == rest.mixtures.q, "a validation counts once"
+    progress = [run.trainer.fit_loop.epoch_loop for run in (rest, whole)]
+    assert progress[0]._batches_that_stepped == progress[1]._batches_that_stepped
+    assert progress[0].total_batch_idx == progress[1].total_batch_idx
+    return rest.module.served == whole.module.served[-len(rest.module.served) :], len(rest.module.served)
+
+
+def test_a_run_that_is_interrupted_within_a_validation_repeats_it(tmp_path):
+    assert assert_continues(tmp_path, Fails(tmp_path / "cut.ckpt", 3, "validation"), **VALIDATED) == (True, 5)
+
+
+ACCUMULATED = {"sampling": {"batch_size": 4, "interval_updates": 5}, "options": BY_VALIDATION}
+
+
+@pytest.mark.parametrize("batch", [2, 10])
+def test_a_run_that_is_interrupted_within_an_update_repeats_it(batch, tmp_path):
+    """Lightning does not save the gradients of its first batches. The validations are at the ends of batches 3, 6, 9,
+    12, ...: within updates, and between them."""
+    trainer = {"accumulate_grad_batches": 4, "val_check_interval": 3}
+    failing = Fails(tmp_path / "cut.ckpt", batch)
+    assert assert_continues(tmp_path, failing, trainer=trainer, **ACCUMULATED) == (True, 48 - batch // 4 * 4)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("workers", [0, 2])
+def test_checkpoints_at_validations_within_updates_resume(workers, tmp_path):
+    """At the ends of batches 3, 6, 9, 12, ...: updates end with every fourth, and with the 20th, the last of an
+    epoch."""
+    trainer = {"accumulate_grad_batches": 4, "val_check_interval": 3, "limit_train_batches": 18}
     saver = {"monitor": "val_loss_worst"}
-    assert_resumes(after, (7, 14, 27), options=BY_VALIDATION, trainer={"val_check_interval": 7}, saver=saver)
+    options = {"trainer": trainer, "saver": saver, "workers": workers, **ACCUMULATED}
+    assert_resumes(tmp_path, (1, 2, 3, 5, 6, 8), end={"max_steps": 18}, **options)
 
 
-def test_a_checkpoint_before_a_validation_that_steers_warns_since_lightning_skips_it(tmp_path):
-    options = {"options": BY_VALIDATION, "trainer": {"val_check_interval": 7}}
-    Run(tmp_path, callbacks=[saving(tmp_path, every_n_train_steps=7)], **options).fit(
-        enable_checkpointing=True, max_steps=8
-    )
-    with pytest.warns(UserWarning, match="Lightning skips"):
-        Run(tmp_path, **options).fit(tmp_path / "7.ckpt", max_steps=8)
+class Normed(Model):
+    def __init__(self, *args, **options):
+        super().__init__(*args, **options)
+        self.layers.append(torch.nn.BatchNorm1d(5).double())
+
+
+def test_batches_that_count_twice_in_running_statistics_are_told(tmp_path):
+    def run(**more):
+        each = Run(tmp_path, trainer={"accumulate_grad_batches": 4}, **more)
+        each.module = Normed(each.module.group_loss)
+        return each
+
+    with pytest.raises(SystemExit):
+        run(callbacks=[Fails(tmp_path / "cut.ckpt", 2)]).fit(max_steps=2)
+    with pytest.warns(UserWarning, match="BatchNorm"):
+        run().fit(tmp_path / "cut.ckpt", max_steps=2)
 
 
 def test_the_warning_that_the_loader_cannot_be_resumed_is_not_shown(tmp_path):
@@ -173,31 +254,6 @@ def test_the_warning_that_the_loader_cannot_be_resumed_is_not_shown(tmp_path):
         warnings.simplefilter("always")
         Run(tmp_path).fit(tmp_path / "7.ckpt", max_steps=8)
     assert not [each for each in shown if "not resumable" in str(each.message)]
-
-
-class Fails(Callback):
-    """Ends the run in the middle of an update, and saves it before."""
-
-    def __init__(self, file, batches):
-        self.file, self.batches = file, batches
-
-    def on_train_batch_start(self, trainer, module, batch, batch_idx):
-        if batch_idx == self.batches:
-            trainer.save_checkpoint(self.file)
-            raise KeyboardInterrupt
-
-
-def test_a_run_that_is_interrupted_within_an_update_continues_with_its_next_batch(tmp_path):
-    """Lightning does not save the gradients: the rest of the update is trained without those of its first batches."""
-    options = {"trainer": {"accumulate_grad_batches": 4}, "sampling": {"batch_size": 4}}
-    whole = Run(tmp_path, **options).fit(max_steps=6)
-    part = Run(tmp_path, callbacks=[Fails(tmp_path / "cut.ckpt", 10)], **options)
-    with pytest.raises(SystemExit):
-        part.fit(max_steps=6)
-    assert part.module.served == whole.module.served[:10]
-    rest = Run(tmp_path, **options).fit(tmp_path / "cut.ckpt", max_steps=6)
-    assert rest.module.served == whole.module.served[10:]
-    assert rest.sampler.updates.trained == 6
 
 
 def test_a_second_fit_continues_with_whole_epochs(tmp_path):

@@ -10,8 +10,10 @@ import numpy as np
 import pytest
 import torch
 from accelerate import Accelerator
+from accelerate.parallelism_config import ParallelismConfig
 from accelerate.state import AcceleratorState, DistributedType
 from packaging.version import Version
+from peft import LoraConfig, get_peft_model
 from torch.nn.functional import cross_entropy
 from torch.utils.data import IterableDataset
 from transformers import TrainerCallback
@@ -20,6 +22,7 @@ from transformers.trainer_pt_utils import LabelSmoother
 
 from evenglot.balance import UnservedError, create
 from evenglot.batches.draw import draw
+from evenglot.integrations.transformers import BalancedTrainer
 from evenglot.robust.validate import OptionError
 from tests.integrations.distributed import in_processes
 from tests.integrations.task import Loop
@@ -513,6 +516,38 @@ def test_bfloat16_losses_are_observed_in_full_precision(tmp_path):
         assert torch.tensor(value).bfloat16().item() != value
 
 
+# ---------------------------------------------------------------------------------------------------------- adapters
+
+
+@pytest.mark.filterwarnings("ignore:.is_gradient_checkpointing:FutureWarning")  # peft 0.21 uses it
+def test_adapters_are_trained_evaluated_and_resumed(tmp_path):
+    """LoRA with dropout of its own: the weights of the model stay, and those of the adapters learn."""
+
+    def adapted():
+        config = LoraConfig(task_type="SEQ_2_SEQ_LM", r=2, target_modules=["q_proj", "v_proj"], lora_dropout=0.1)
+        return get_peft_model(new_model(), config)
+
+    def train(folder, resume=None):
+        options = {"save_strategy": "steps", "save_steps": 5, "learning_rate": 0.1, "max_steps": 12}
+        trainer = new_trainer(tmp_path / folder, model=adapted(), **options)
+        assert type(trainer).__name__ == "BalancedSeq2SeqTrainer"
+        trainer.train(resume_from_checkpoint=resume)
+        return trainer
+
+    whole = train("whole")
+    plain = new_model().state_dict()
+    base = whole.model.get_base_model().state_dict()
+    kept = {name: base[name.replace("_proj.", "_proj.base_layer.", 1)] for name in plain if ".q_proj." in name}
+    assert kept
+    assert all(torch.equal(kept[name], plain[name]) for name in kept)
+    assert logged(whole, "loss")[-1] < logged(whole, "loss")[0]
+    assert logged(whole, "q/low")[-1] != logged(whole, "q/low")[0]
+    assert whole.evaluate()["eval_worst_loss"] > 0
+    rest = train("rest", str(tmp_path / "whole" / "checkpoint-5"))
+    assert torch.equal(weights_of(rest), weights_of(whole))
+    assert rest.sampler.state_dict() == whole.sampler.state_dict()
+
+
 # ---------------------------------------------------------------------------------------------------------- refusals
 
 
@@ -580,13 +615,31 @@ IS_5 = Version(transformers_version) >= Version("5")
 LIGER = pytest.param("use_liger_kernel", True, marks=pytest.mark.skipif(not IS_5, reason="4.57 misses it first"))
 
 
-@pytest.mark.parametrize(("name", "value"), [("deepspeed", "zero.json"), ("_n_gpu", 2), LIGER])
+SAMPLING = ("train_sampling_strategy", "group_by_length") if IS_5 else ("group_by_length", True)
+
+
+@pytest.mark.parametrize(("name", "value"), [("deepspeed", "zero.json"), ("_n_gpu", 2), SAMPLING, LIGER])
 def test_ways_to_train_that_are_not_supported_are_refused(name, value, tmp_path):
     trainer = new_trainer(tmp_path)
     setattr(trainer.args, name, value)  # after they were checked: the packages and devices are not here
     with pytest.raises(OptionError) as raised:
         new_trainer(tmp_path, given={"args": trainer.args})
     assert raised.value.option == name.removeprefix("_")
+
+
+@pytest.mark.parametrize("kind", ["tp", "cp", "sp"])
+def test_only_data_parallelism_is_supported(kind, tmp_path, monkeypatch):
+    """Set where Trainer finds it: accelerate itself allows it on several devices only."""
+    make = BalancedTrainer.create_accelerator_and_postprocess
+
+    def make_parallel(trainer):
+        make(trainer)
+        trainer.accelerator.state.parallelism_config = ParallelismConfig(**{f"{kind}_size": 2})
+
+    monkeypatch.setattr(BalancedTrainer, "create_accelerator_and_postprocess", make_parallel)
+    with pytest.raises(OptionError) as raised:
+        new_trainer(tmp_path)
+    assert raised.value.option == "parallelism_config"
 
 
 def test_strategies_that_need_more_than_a_trainer_has_are_refused(tmp_path):
@@ -608,7 +661,7 @@ def run_of(folder, kind="m2m100", strategy="chi-ibr", resume=None, double=True, 
     trainer.train(resume_from_checkpoint=resume)
     return {
         "kind": type(trainer.model_wrapped).__name__,
-        "weights": None if trainer.is_fsdp_enabled else weights_of(trainer),
+        "weights": weights_of(trainer),
         "q": trainer.balancer.q,
         "losses": logged(trainer, "loss"),
         "state": trainer.sampler.state_dict(),
@@ -650,7 +703,7 @@ def test_two_processes_resume_with_the_same_bits(workers, tmp_path):
         assert all(rest[key] == whole[key] for key in ("losses", "q", "state", "metrics"))
 
 
-def run_sharded(folder):
+def run_sharded(folder, **options):
     """FSDP2 through accelerate. It shards on accelerators only, so it is told that these CPUs are one."""
     start = AcceleratorState.__init__
 
@@ -661,8 +714,9 @@ def run_sharded(folder):
 
     AcceleratorState.__init__ = start_sharded
     config = {"version": 2, "transformer_layer_cls_to_wrap": ["LlamaDecoderLayer"]}
-    options = {"per_device_train_batch_size": 4, "gradient_accumulation_steps": 2}
-    return run_of(folder, "llama", fsdp=True, fsdp_config=config, **options)
+    config["state_dict_type"] = "SHARDED_STATE_DICT"  # stock Trainer 5.23 cannot save a full one on CPUs
+    divided = {"per_device_train_batch_size": 4, "gradient_accumulation_steps": 2}
+    return run_of(folder, "llama", fsdp=True, fsdp_config=config, **{**options, **divided})
 
 
 @pytest.mark.slow
@@ -672,5 +726,19 @@ def test_sharded_models_train_and_evaluate_as_whole_ones(tmp_path):
     two = in_processes(2, tmp_path / "two", partial(run_sharded, tmp_path / "run"))
     assert two["kind"] == "FSDPLlamaForCausalLM"
     assert two["losses"] == pytest.approx(alone["losses"], rel=1e-6)
+    torch.testing.assert_close(two["weights"], alone["weights"], rtol=1e-9, atol=1e-11)
     assert two["q"] == pytest.approx(alone["q"], abs=1e-9)
     assert two["metrics"] == pytest.approx(alone["metrics"], rel=1e-9)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not IS_5, reason="FSDP2 is configured differently")
+def test_sharded_models_resume_with_the_same_bits(tmp_path):
+    """In mid-interval, and at the end of an epoch."""
+    options = {**RESUMED, "double": False}
+    whole = in_processes(2, tmp_path / "1", partial(run_sharded, tmp_path / "whole", **options))
+    for step in (5, 8):
+        saved = str(tmp_path / "whole" / f"checkpoint-{step}")
+        rest = in_processes(2, tmp_path / f"2-{step}", partial(run_sharded, tmp_path / "rest", resume=saved, **options))
+        assert torch.equal(rest["weights"], whole["weights"])
+        assert all(rest[key] == whole[key] for key in ("losses", "q", "state", "metrics"))

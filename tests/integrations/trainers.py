@@ -5,6 +5,7 @@ from pathlib import Path
 
 import datasets
 import torch
+from torch.distributed.tensor import DTensor
 from transformers import (
     BertConfig,
     BertForSequenceClassification,
@@ -166,7 +167,8 @@ def new_trainer(
 
 def weights_of(trainer):
     model = trainer.accelerator.unwrap_model(trainer.model)
-    return torch.cat([weight.detach().flatten().double() for weight in model.parameters()])
+    weights = (weight.full_tensor() if isinstance(weight, DTensor) else weight for weight in model.parameters())
+    return torch.cat([weight.detach().flatten().double() for weight in weights])
 
 
 def logged(trainer, key):
