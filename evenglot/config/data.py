@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cached_property
 from importlib.util import find_spec
 from itertools import product
@@ -35,8 +36,8 @@ from evenglot.config.patterns import (
     paths_in,
     widowed,
 )
-from evenglot.config.section import Context, Section, absolute, key
-from evenglot.directions import Direction, Grouping, GroupMap, check_code, group_of, parse
+from evenglot.config.section import Context, Section, absolute, key, keys_of
+from evenglot.directions import CORPUS, Direction, Grouping, GroupMap, check_code, group_of, parse
 from evenglot.extras import missing as missing_package
 from evenglot.text_file import DATASET, WITH_PYARROW, Corpus, Sides, kind_of
 from evenglot.wording import did_you_mean, listed, some
@@ -87,6 +88,12 @@ def _columns(value: Any) -> Any:
 def _file_code(value: str) -> str:
     if not value or any(mark in value for mark in "/{}*?"):
         raise ValueError(f"expected a code as in the names of files or columns, got {value!r}")
+    return value
+
+
+def _corpus_name(value: str) -> str:
+    if not CORPUS.fullmatch(value):
+        raise ValueError(f"expected a name of letters, digits and underscores, such as bt, got {value!r}")
     return value
 
 
@@ -145,6 +152,16 @@ class Declaration(Section):
     def directions(self) -> tuple[Direction, ...]:
         """All combinations of two different languages."""
         return tuple(Direction(src, tgt, self.label) for src, tgt in product(self.src, self.tgt) if src != tgt)
+
+
+class CorpusSettings(Section):
+    """A further training corpus, which is a group of its own."""
+
+    train: PathPattern = Field(description="Its text: paths as in data.train.")
+    directions: Annotated[tuple[str, ...], BeforeValidator(_listed), Field(min_length=1, strict=False)] | None = key(
+        None, "Directions that have it; null: all."
+    )
+    tag: bool = key(True, "Put a tag with its name, such as <<bt>>, before its source sentences.")
 
 
 class DataSettings(Section):
@@ -211,8 +228,23 @@ endings of its files. Numbers, [1, 2], are for .tsv without a header. null: [1, 
         "pair",
         "Directions that share one sampling weight: each alone (pair), or all with the same source, target or label.",
     )
+    named: dict[Annotated[str, AfterValidator(_corpus_name)], CorpusSettings] = key(
+        {},
+        f"""\
+Further training corpora by name, such as back-translations: {{bt: {{train: "bt.{{pair}}.{{lang}}"}}}}. Each is a group
+of its own (por-en/bt) with a sampling weight of its own. Validation and test sets are those of the direction. Keys:
+{keys_of(CorpusSettings)}""",
+        alias="corpora",
+        resume="free",  # the text may move; the names of corpora and their tags may not change
+        grid="free",
+        group="",
+    )
     invalid_utf8: Literal["error", "drop"] = key(
-        "error", "Lines that are not UTF-8: stop with an error, or drop the sentence pair.", resume="free", grid="free"
+        "error",
+        "Lines that are not UTF-8: stop with an error, or drop the sentence pair.",
+        resume="free",
+        grid="free",
+        group="",
     )
 
     @cached_property
@@ -220,10 +252,23 @@ endings of its files. Numbers, [1, 2], are for .tsv without a header. null: [1, 
         """All directions, in the order of the file."""
         return tuple(direction for entry in self.declared for direction in entry.directions)
 
+    @cached_property
+    def corpora(self) -> tuple[Direction, ...]:
+        """All training corpora: those of the directions, then those with names of their own."""
+        return (
+            *self.directions,
+            *(
+                replace(direction, corpus=name, tagged=about.tag)
+                for name, about in self.named.items()
+                for direction in self.directions
+                if about.directions is None or direction.name in about.directions
+            ),
+        )
+
     @property
     def groups(self) -> GroupMap:
-        """The group of each direction, by its name, in the order of the file."""
-        return GroupMap({direction.name: group_of(direction, self.grouping) for direction in self.directions})
+        """The group of each corpus, by its name, in the order of the file."""
+        return GroupMap({corpus.name: group_of(corpus, self.grouping) for corpus in self.corpora})
 
     def files(self, direction: Direction, split: Split) -> Corpus | None:
         """Source and target text of a direction, whether or not it exists; None if the split is not declared."""
@@ -235,6 +280,9 @@ endings of its files. Numbers, [1, 2], are for .tsv without a header. null: [1, 
 
     def _pattern_of(self, direction: Direction, split: Split) -> tuple[Keys, Pattern | None]:
         """The pattern for a direction, and the keys under which it is configured."""
+        if direction.corpus is not None:
+            text = self.named[direction.corpus].train
+            return ("corpora", direction.corpus, "train"), text if split == "train" else None
         if direction.name not in self._positions:
             raise ValueError(f"{direction.name} is not among the directions of this configuration")
         position = self._positions[direction.name]
@@ -253,7 +301,8 @@ endings of its files. Numbers, [1, 2], are for .tsv without a header. null: [1, 
     def _check(self, info: ValidationInfo) -> Self:
         context = Context.of(info)
         refuse(self._repeated(context))
-        refuse([*self._unlabelled(), *self._without_training(), *self._without_names(), *self._unused_codes()])
+        refuse([*self._unlabelled(), *self._without_training(), *self._unused_codes(), *self._unknown_directions()])
+        refuse(self._without_names())
         refuse([*self._mistaken(), *((*self._missing(), *self._unreadable()) if context.check_files else ())])
         return self
 
@@ -280,6 +329,14 @@ endings of its files. Numbers, [1, 2], are for .tsv without a header. null: [1, 
             if language not in languages:
                 yield ("codes", language), f"not a language of data.directions; {did_you_mean(language, languages)}"
 
+    def _unknown_directions(self) -> Faults:
+        known = [direction.name for direction in self.directions]
+        for name, about in self.named.items():
+            for other in about.directions or ():
+                if other not in known:
+                    hint = did_you_mean(other, known)
+                    yield ("corpora", name, "directions"), f"{other} is not among data.directions; {hint}"
+
     def _without_training(self) -> Faults:
         names = [d.name for d in self.directions if self._pattern_of(d, "train")[1] is None]
         if names:
@@ -287,7 +344,7 @@ endings of its files. Numbers, [1, 2], are for .tsv without a header. null: [1, 
 
     def _without_names(self) -> Faults:
         if self.columns is not None and isinstance(self.columns[0], int):
-            patterns = [self._pattern_of(*which)[1] for which in product(self.directions, SPLITS)]
+            patterns = [self._pattern_of(*which)[1] for which in product(self.corpora, SPLITS)]
             paths = [path for pattern in patterns if pattern is not None for path in paths_in(pattern)]
             named = next((path for path in paths if kind_of(path) not in ("text", "tsv")), None)
             if named is not None:
@@ -297,7 +354,7 @@ endings of its files. Numbers, [1, 2], are for .tsv without a header. null: [1, 
         """Patterns that resolve to the same file for different texts; the first case of each pattern."""
         readers: dict[tuple[Split, Sides], str] = {}
         found: dict[Keys, str] = {}
-        for direction, split in product(self.directions, SPLITS):
+        for direction, split in product(self.corpora, SPLITS):
             keys, _ = self._pattern_of(direction, split)
             for sides in self.files(direction, split) or ():
                 other = readers.get((split, sides))
@@ -314,7 +371,7 @@ endings of its files. Numbers, [1, 2], are for .tsv without a header. null: [1, 
         """Files that do not exist, in one error per pattern."""
         absent: dict[Keys, dict[Path, None]] = {}
         hints: dict[Keys, str] = {}
-        for direction, split in product(self.directions, SPLITS):
+        for direction, split in product(self.corpora, SPLITS):
             keys, pattern = self._pattern_of(direction, split)
             if pattern is None or not (paths := missing(corpus := self._find(pattern, direction))):
                 continue
@@ -331,7 +388,7 @@ endings of its files. Numbers, [1, 2], are for .tsv without a header. null: [1, 
     def _unreadable(self) -> Faults:
         """Patterns of files that need a package that is not installed."""
         if find_spec("pyarrow") is None:
-            patterns = dict(self._pattern_of(*which) for which in product(self.directions, SPLITS))
+            patterns = dict(self._pattern_of(*which) for which in product(self.corpora, SPLITS))
             for keys, pattern in patterns.items():
                 if pattern is not None and any(kind_of(path) in WITH_PYARROW for path in paths_in(pattern)):
                     yield keys, str(missing_package("parquet", "pyarrow"))

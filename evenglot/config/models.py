@@ -9,7 +9,17 @@ from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, get_args, get_origin
 
-from pydantic import AfterValidator, ConfigDict, Field, ValidationError, ValidationInfo, create_model, model_validator
+from pydantic import (
+    AfterValidator,
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    ValidationError,
+    ValidationInfo,
+    create_model,
+    model_serializer,
+    model_validator,
+)
 
 from evenglot import yaml12
 from evenglot.balance import (
@@ -24,16 +34,17 @@ from evenglot.balance import (
 )
 from evenglot.balance.groups import Unit
 from evenglot.balance.options import Option
-from evenglot.config.data import DataSettings, Declaration
+from evenglot.config.data import CorpusSettings, DataSettings, Declaration
 from evenglot.config.errors import Faults, Keys, explain, refuse
+from evenglot.config.given import has_models, vocabulary_folder
 from evenglot.config.intervals import SHORT_INTERVAL
 from evenglot.config.renamed import RENAMED, update_keys
 from evenglot.config.section import Context, Count, FilePath, Finite, Section, Seed, absolute, key
 from evenglot.config.source import Source, given_source, read_source
-from evenglot.config.training import ModelSettings, TrainSettings
+from evenglot.config.training import LoraSettings, ModelSettings, TrainSettings
 from evenglot.directions import shared_side
 from evenglot.files import write_text
-from evenglot.model.families import PretrainedError, read_config, weight_files
+from evenglot.model.families import PretrainedError, is_run, read_config, weight_files
 from evenglot.wording import some
 
 
@@ -78,8 +89,34 @@ joint: one vocabulary for all languages; many-to-many models need it.""",
     character_coverage: Annotated[float, Field(ge=0.98, le=1)] = key(
         1.0, "Fraction of characters to cover; 0.9995 for Chinese or Japanese."
     )
-    sample: Count = key(250_000, "Maximum number of sentences to learn from; fewer take less time and memory.")
+    sample: Count | None = key(
+        250_000,
+        "Maximum number of sentences to learn from, drawn at random; fewer take less time and memory. null: no limit, "
+        "as in the paper.",
+    )
     seed: Seed = key(1, "Independent of the training seed, so that runs with different seeds share the vocabulary.")
+    given: FilePath | None = key(
+        None,
+        "Learn nothing, but use the vocabularies of a run, or source.model and target.model in a folder; language tags "
+        "that they lack are added. It replaces all other keys of this section.",
+        alias="from",
+        resume="free",  # the folder may move; its content may not change
+        group="",
+    )
+
+    @model_serializer(mode="wrap")
+    def _without_defaults(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """With `from`, all other keys have no meaning and are left out."""
+        content: dict[str, Any] = serialize(self)
+        if self.given is None:
+            return content
+        return {name: value for name, value in content.items() if name in ("from", "given")}
+
+    def faults(self) -> Faults:
+        """Keys that `from` leaves without meaning."""
+        if self.given is not None:
+            for name in sorted(self.model_fields_set - {"given"}):
+                yield ("vocabulary", name), "the vocabularies in vocabulary.from determine it; remove this key"
 
 
 class StoreSettings(Section):
@@ -138,6 +175,31 @@ class BatchSettings(Section):
     def micro_batches(self) -> int:
         """Number of batches whose gradients are accumulated for one update."""
         return max(1, self.tokens_per_update // self.tokens_per_batch)
+
+
+class ReferenceRunSettings(Section):
+    """Settings of the reference run of `balance.baseline: auto` that differ from those of this run.
+
+    The paper trains chi-IBR with schedule step, but its reference with `train: {schedule: inverse-sqrt}`.
+    """
+
+    batches: BatchSettings = key({}, "Keys of `batches`.")
+    model: ModelSettings = key({}, "Keys of `model`.")
+    train: TrainSettings = key({}, "Keys of `train`.")
+
+    @model_serializer
+    def _only_what_is_set(self) -> dict[str, Any]:
+        return {name: getattr(self, name).model_dump(exclude_unset=True) for name in type(self).model_fields}
+
+    def changed(self, config: Config) -> Config:
+        """The configuration with these settings."""
+        sections = {name: (getattr(config, name), getattr(self, name)) for name in type(self).model_fields}
+        return config.model_copy(
+            update={
+                name: here.model_copy(update={key: getattr(other, key) for key in other.model_fields_set})
+                for name, (here, other) in sections.items()
+            }
+        )
 
 
 AUTO = "auto:"  # followed by a mixture
@@ -270,6 +332,7 @@ class Config(Section):
     batches: BatchSettings = DEFAULTS
     model: ModelSettings = DEFAULTS
     train: TrainSettings = DEFAULTS
+    reference_run: ReferenceRunSettings = DEFAULTS
     seed: Seed = key(1, "Seed of all random decisions during training.")
 
     def balancer(
@@ -324,10 +387,11 @@ class Config(Section):
         refuse(
             [
                 *self._init_faults(Context.of(info).check_files),
-                *self._vocabulary_faults(),
+                *self._vocabulary_faults(Context.of(info).check_files),
                 *self._batch_faults(),
                 *self._model_faults(),
                 *self.train.faults(),
+                *self._reference_faults(),
                 *(list(self._pass_faults()) or self._balance_faults()),  # no balancer without a valid limit
             ]
         )
@@ -339,6 +403,8 @@ class Config(Section):
                 yield ("data", "codes"), "only the tokenizer of a pretrained model has them; set model.init"
             if self.balance.starts_as_baseline:
                 yield ("balance", "baseline"), "'init' are the losses of a pretrained model; set model.init"
+        elif check_files and is_run(Path(self.model.init)):
+            yield from self._run_faults(Path(self.model.init))
         elif check_files:
             try:
                 read_config(Path(self.model.init))
@@ -346,8 +412,27 @@ class Config(Section):
             except PretrainedError as error:
                 yield ("model", "init"), str(error)
 
-    def _vocabulary_faults(self) -> Faults:
-        if self.model.init is not None:
+    def _run_faults(self, run: Path) -> Faults:
+        """`model.init` is a run of evenglot."""
+        if not has_models(run / "vocabulary"):
+            yield (
+                ("model", "init"),
+                f"{run}: a run without vocabularies of its own; if it was fine-tuned from a pretrained model, export "
+                "it with `evenglot export --to huggingface` and use that folder",
+            )
+        if self.data.codes:
+            yield ("data", "codes"), "only the tokenizer of a pretrained model has them, not a run of evenglot"
+        if self.model.lora is not None:
+            yield ("model", "lora"), "only models of Hugging Face have adapters, not a run of evenglot"
+
+    def _vocabulary_faults(self, check_files: bool) -> Faults:
+        yield from self.vocabulary.faults()
+        given = self.vocabulary.given
+        if given is not None and self.model.init is not None:
+            yield ("vocabulary", "from"), "model.init has a vocabulary of its own; remove one of them"
+        elif given is not None and check_files and not has_models(vocabulary_folder(Path(given))):
+            yield ("vocabulary", "from"), f"{given}: no source.model and target.model; expected a run, or their folder"
+        if given is not None or self.model.init is not None:
             return
         if self.vocabulary.kind == "separate" and shared_side(self.data.directions) is None:
             yield (
@@ -382,12 +467,23 @@ class Config(Section):
 
     def _model_faults(self) -> Faults:
         yield from self.model.faults()
-        if self.model.init is not None:
+        if self.model.init is not None or self.vocabulary.given is not None:
             return
         if self.model.share_embeddings and self.vocabulary.kind == "separate":
             yield (
                 ("model", "share_embeddings"),
                 "separate vocabularies cannot share embeddings; use vocabulary.kind: joint",
+            )
+
+    def _reference_faults(self) -> Faults:
+        reference = self.reference_run.changed(self)
+        own = {*self._batch_faults(), *self._model_faults(), *self.train.faults()}
+        for keys, message in {*reference._batch_faults(), *reference._model_faults(), *reference.train.faults()} - own:
+            yield ("reference_run", *keys), message
+        if reference.train.label_smoothing != self.train.label_smoothing:
+            yield (
+                ("reference_run", "train", "label_smoothing"),
+                f"must be that of train, {self.train.label_smoothing:g}: it is part of the losses that are compared",
             )
 
     def _pass_faults(self) -> Faults:
@@ -459,6 +555,11 @@ def _known_keys(keys: Keys, value: dict[str, Any]) -> list[str]:
         model = _balance_model(value["balance"])
     elif keys[:2] == ("data", "directions"):
         model = Declaration
-    elif keys:
-        model = Config.model_fields[keys[0]].annotation
+    elif keys[:2] == ("data", "corpora") and len(keys) > 2:
+        model = CorpusSettings
+    elif keys[:2] == ("model", "lora"):
+        model = LoraSettings
+    else:
+        for name in keys:
+            model = model.model_fields[name].annotation
     return [field.alias or name for name, field in model.model_fields.items()]

@@ -84,7 +84,7 @@ def in_words(schema: Schema) -> str:
         *others, last = (shown(value) for value in schema["enum"])
         return f"{', '.join(others)} or {last}"
     if "$ref" in schema:
-        return "direction"
+        return "direction" if schema["$ref"].endswith("/Declaration") else "keys with values"
     kind = schema["type"]
     if kind == "array":
         pair = schema.get("prefixItems")

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInfo, model_validator
 
+from evenglot import yaml12
 from evenglot.config.source import Source
 
 
@@ -53,6 +54,16 @@ def key(
         examples=None if shown is None else [shown],
         json_schema_extra={name: value for name, value in flags.items() if value is not None},
     )
+
+
+def keys_of(model: type[Section], indent: str = "    ") -> str:
+    """The keys of a section inside another, one per line, for the meaning of the key that holds it."""
+    width = max(len(field.alias or name) for name, field in model.model_fields.items())
+    lines = []
+    for name, field in model.model_fields.items():
+        default = "" if field.is_required() else f" Default: {yaml12.dump_line(field.default)}"
+        lines.append(f"{indent}{field.alias or name:<{width}}   {field.description}{default}")
+    return "\n".join(lines)
 
 
 @dataclass(frozen=True)

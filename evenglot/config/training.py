@@ -7,15 +7,30 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
 from evenglot.config.errors import Faults
-from evenglot.config.section import Count, FilePath, Finite, Section, key
+from evenglot.config.section import Count, FilePath, Finite, Section, key, keys_of
 from evenglot.model.sizes import SIZES
 
 Fraction = Annotated[Finite, Field(ge=0, lt=1)]
 Positive = Annotated[Finite, Field(gt=0)]
 NotNegative = Annotated[Finite, Field(ge=0)]
+Width = Annotated[int, Field(ge=1, le=100_000)]
+Depth = Annotated[int, Field(ge=1, le=1_000)]
 
 
 DROPOUTS = ("dropout", "attention_dropout", "activation_dropout")
+
+
+class LoraSettings(Section):
+    """Adapters of a pretrained model."""
+
+    rank: Annotated[int, Field(ge=1, le=4096)] = key(16, "Rank of the product of two matrices that each adapter is.")
+    alpha: Positive | None = key(None, "Adapters are multiplied by alpha / rank; null: twice the rank.")
+    dropout: Fraction = key(0.0, "Dropout rate of the inputs of adapters.")
+    layers: Literal["all", "attention"] = key("all", "Linear layers with an adapter: all, or those of attention only.")
+
+    def plain(self) -> dict[str, Any]:
+        """Plain values, all filled in."""
+        return {**self.model_dump(), "alpha": self.alpha or 2.0 * self.rank}
 
 
 class ModelSettings(Section):
@@ -27,11 +42,11 @@ class ModelSettings(Section):
 tiny (128 dimensions, 2+2 layers), mini (256, 3+3), small (512, 6+6, feed-forward 1024, 4 heads), base (512, 6+6,
 feed-forward 2048, 8 heads; used in the paper) or big (1024, 6+6, feed-forward 4096, 16 heads).""",
     )
-    dim: Count | None = key(None, "Model dimension; even, and divisible by heads.")
-    ffn: Count | None = key(None, "Dimension of the feed-forward layers.")
-    encoder_layers: Count | None = key(None, "Number of encoder layers.")
-    decoder_layers: Count | None = key(None, "Number of decoder layers.")
-    heads: Count | None = key(None, "Number of attention heads.")
+    dim: Width | None = key(None, "Model dimension; even, and divisible by heads.")
+    ffn: Width | None = key(None, "Dimension of the feed-forward layers.")
+    encoder_layers: Depth | None = key(None, "Number of encoder layers.")
+    decoder_layers: Depth | None = key(None, "Number of decoder layers.")
+    heads: Width | None = key(None, "Number of attention heads.")
     dropout: Fraction = key(0.3, "Dropout rate; 0.3 in the paper, 0.1 suits large corpora.")
     attention_dropout: Fraction | None = key(None, "Dropout of attention weights; null: same as dropout.")
     activation_dropout: Fraction | None = key(None, "Dropout inside feed-forward layers; null: same as dropout.")
@@ -42,8 +57,17 @@ feed-forward 2048, 8 heads; used in the paper) or big (1024, 6+6, feed-forward 4
     init: FilePath | None = key(
         None,
         "Folder of a pretrained Hugging Face checkpoint (M2M100/NLLB, mBART, Marian, T5/MADLAD) to fine-tune with its "
-        "own tokenizer. It determines all other keys of this section; dropout rates are its own unless set.",
+        "own tokenizer, or of a run to continue from its best checkpoint with its vocabulary, on the same or other "
+        "languages. It determines all other keys of this section; dropout rates are its own unless set.",
         resume="free",  # the folder may move; its content may not change
+        group="",
+    )
+    lora: LoraSettings | None = key(
+        None,
+        f"""\
+With init: train low-rank adapters (LoRA) instead of all weights; `lora: {{}}` for the defaults. Needs the package
+peft: pip install "evenglot[lora]". Keys:
+{keys_of(LoraSettings)}""",
         group="",
     )
 
@@ -69,9 +93,11 @@ feed-forward 2048, 8 heads; used in the paper) or big (1024, 6+6, feed-forward 4
     def faults(self) -> Faults:
         """Contradictions between settings."""
         if self.init is not None:
-            for name in sorted(self.model_fields_set - {"init", *DROPOUTS}):
+            for name in sorted(self.model_fields_set - {"init", "lora", *DROPOUTS}):
                 yield ("model", name), "the checkpoint in model.init determines it; remove this key"
             return
+        if self.lora is not None:
+            yield ("model", "lora"), "only a pretrained model has adapters; set model.init"
         dim, heads = self.part("dim"), self.part("heads")
         if dim % 2 or dim < 4:
             yield ("model", "dim"), f"expected an even number, 4 or more, got {dim}"
@@ -160,18 +186,50 @@ The learning rate rises linearly for `warmup` updates. Then it depends on the sc
     warn_passes: Positive = key(
         50.0, "Warn when a corpus has been sampled more than this many times.", resume="free", grid="free"
     )
-    trackers: Annotated[tuple[Literal["tensorboard", "wandb"], ...], Field(strict=False)] = key(
-        (), "tensorboard, wandb: also send them the numbers of log.jsonl.", resume="free", grid="free"
+    trackers: Annotated[tuple[Literal["tensorboard", "wandb", "trackio", "mlflow"], ...], Field(strict=False)] = key(
+        (), "tensorboard, wandb, trackio, mlflow: also send them the numbers of log.jsonl.", resume="free", grid="free"
     )
 
-    device: Literal["auto", "cpu", "cuda"] = key("auto", "auto, cpu or cuda.", resume="free", grid="free", group="")
+    device: Literal["auto", "cpu", "cuda", "mps"] = key(
+        "auto",
+        "cpu, cuda or mps (GPUs of Apple, in float32); auto: cuda if available, otherwise cpu.",
+        resume="free",
+        grid="free",
+        group="",
+    )
     precision: Literal["auto", "float32", "bfloat16", "float16"] = key(
         "auto",
         "float32, bfloat16 or float16 (not on a CPU); auto: bfloat16 on GPUs that support it, otherwise float32.",
         resume="free",
     )
+    parallel: Literal["auto", "flat", "ddp", "fsdp"] = key(
+        "auto",
+        "How processes started by torchrun share an update: flat (gradients summed after the backward pass), ddp "
+        "(during it), fsdp (each keeps a part of weights and optimizer state); auto: flat on CPUs, ddp on GPUs.",
+        resume="free",
+        grid="free",
+    )
+    timeout: Positive = key(
+        10.0,
+        "Minutes that processes wait for one of them that does not answer, before the run ends with its number.",
+        resume="free",
+        grid="free",
+    )
     threads: Count | None = key(
-        None, "CPU threads; null: all cores, divided among the processes.", resume="free", grid="free"
+        None,
+        "CPU threads; null: OMP_NUM_THREADS, or all cores, divided among the processes.",
+        resume="free",
+        grid="free",
+    )
+
+    gradient_checkpointing: bool = key(
+        False,
+        """\
+Keep only the inputs of layers and compute the rest again for the gradient: the same results with less memory and
+about a third more time.""",
+        resume="free",
+        grid="free",
+        group="",
     )
 
     def faults(self) -> Faults:
@@ -191,3 +249,5 @@ The learning rate rises linearly for `warmup` updates. Then it depends on the sc
             yield ("train", "average"), f"only the last {self.keep_last} checkpoints are kept; raise keep_last"
         if self.precision == "float16" and self.device == "cpu":
             yield ("train", "precision"), "float16 is not supported on a CPU; set it to auto, float32 or bfloat16"
+        if self.precision not in ("auto", "float32") and self.device == "mps":
+            yield ("train", "precision"), "with device: mps, only float32 is supported; set it to auto or float32"

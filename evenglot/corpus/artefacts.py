@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from evenglot.files import checksum, digest, finished_folder, write_json
+from evenglot.reading import read_json
 
 META = "meta.json"
 FORMAT = 2  # of all files; artefacts in another format are rebuilt
@@ -79,7 +80,7 @@ def seal(folder: Path) -> str:
 
 def _meta(folder: Path, key: str) -> dict[str, Any]:
     try:
-        content = json.loads((folder / META).read_text(encoding="utf-8"))
+        content = read_json(folder / META)
         found: dict[str, Any] = content[key]
         expected = {"checksum": key_of(content["about"], content["files"])} if len(content) > 2 else {}  # older: none
         intact = content == {"about": content["about"], "files": content["files"], **expected}
@@ -94,7 +95,7 @@ def verify(folder: Path) -> None:
     """Raise DamagedError unless every file exists with its recorded size and checksum."""
     try:
         for name, (size, crc) in contents(folder).items():
-            file = folder / name
+            file = folder / Path(name).name
             if file.stat().st_size != size or checksum(file) != crc:
                 raise DamagedError(file, "changed since it was written")
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
@@ -121,4 +122,4 @@ def remove_others(places: Iterable[Path], wanted: Iterable[Path]) -> None:
     for place in places:
         for folder in sorted(place.iterdir()) if place.is_dir() else []:
             if folder.is_dir() and NAME.fullmatch(folder.name) and folder.resolve() not in keep:
-                shutil.rmtree(folder)
+                shutil.rmtree(folder, ignore_errors=True)  # Windows keeps files that another process has open

@@ -70,6 +70,7 @@ def make(root: Path, name: str, keys: Sequence[str], files: Sequence[str], build
 
 
 def _put(begun: Path, unfinished: Path, entries: list[Entry]) -> dict[str, Any]:
+    unfinished.rmdir()  # Windows renames to no existing name
     begun.rename(unfinished)  # with its journal: a process killed before the end need not make the parts again
     return {"parts": entries}
 

@@ -150,12 +150,26 @@ class Judge:
 
 def combine(judged: Iterable[Judged], max_ratio: float) -> Scan:
     """The scan of a corpus from all its blocks, using a few bytes of memory per pair."""
-    blocks = list(judged)
-    flags = np.concatenate([block.flags for block in blocks])
-    flags[repeated(np.concatenate([block.keys for block in blocks]))] |= FLAG["duplicate"]
-    flags[unusual(np.concatenate([block.ratios for block in blocks]), max_ratio)] |= FLAG["ratio"]
-    source, target = (sum(block.characters[side] for block in blocks) for side in (0, 1))
+    flag_parts, key_parts, ratio_parts = [], [], []
+    source = target = 0
+    for block in judged:
+        flag_parts.append(block.flags)
+        key_parts.append(block.keys)
+        ratio_parts.append(block.ratios)
+        source, target = source + block.characters[0], target + block.characters[1]
+    duplicate = repeated(_joined(key_parts))
+    strange = unusual(_joined(ratio_parts), max_ratio)
+    flags = _joined(flag_parts)
+    flags[duplicate] |= FLAG["duplicate"]
+    flags[strange] |= FLAG["ratio"]
     return Scan(flags, (source, target))
+
+
+def _joined(parts: list[NDArray[Any]]) -> NDArray[Any]:
+    """All parts in one array; the list is emptied, or they would be in memory twice from here on."""
+    whole = np.concatenate(parts)
+    parts.clear()
+    return whole
 
 
 def _any_side(hits: Iterable[Hits]) -> Hits:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections import Counter
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import closing, suppress
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -18,11 +18,13 @@ import numpy as np
 
 from evenglot import __version__
 from evenglot.config import Config
-from evenglot.config.data import SPLITS, Split
+from evenglot.config.data import Split
 from evenglot.corpus import artefacts, bundle
-from evenglot.corpus.artefacts import DamagedError, fingerprint, key_of
+from evenglot.corpus.artefacts import DamagedError, key_of
 from evenglot.corpus.clean import REASONS, Scan
 from evenglot.corpus.encode import Encoded, Encoder, PieceLimits, Request, ShortLengths
+from evenglot.corpus.given import given_hash, given_models
+from evenglot.corpus.identity import identity, settings_key
 from evenglot.corpus.pretrained import (
     PretrainedTokenizers,
     copy_tokenizer,
@@ -30,7 +32,7 @@ from evenglot.corpus.pretrained import (
     refuse_long_limit,
     tokenizer_hash,
 )
-from evenglot.corpus.read import CorpusError, changed, paths_of, read_blocks, read_some
+from evenglot.corpus.read import CorpusError, changed, read_blocks, read_some
 from evenglot.corpus.store import CONFIG, MANIFEST, Store, config_key, open_store, read_section, write_manifest
 from evenglot.corpus.survey import (
     Mask,
@@ -44,17 +46,31 @@ from evenglot.corpus.survey import (
     training_files,
 )
 from evenglot.corpus.tokenizers import Tokenizers, open_tokenizers
-from evenglot.corpus.vocabulary import Text, coverage_sample, learn_vocabularies, piece_type
+from evenglot.corpus.vocabulary import (
+    TRAINING_THREADS,
+    Text,
+    coverage_sample,
+    describe_models,
+    learn_vocabularies,
+    piece_type,
+)
 from evenglot.corpus.workers import each, processes_for
-from evenglot.directions import SIDES, Direction, tag, tag_kind
-from evenglot.files import LOCK, UNFINISHED, digest, full_disk_named, lock
-from evenglot.progress import Advance, Bars
+from evenglot.directions import SIDES, Direction, Side, tag, tag_kind
+from evenglot.files import LOCK, UNFINISHED, LockedError, digest, full_disk_named, lock
+from evenglot.processor import cores
+from evenglot.progress import WORTH_A_LINE, Advance, Bars
 from evenglot.seeding import generator
-from evenglot.text_file import Corpus, Sides
+from evenglot.text_file import Corpus
+from evenglot.wording import duration
 
 IDS = ("source.ids", "target.ids", "offsets")
 BUNDLES = {"train": IDS, "held_out": (*IDS, "source.txt", "target.txt")}  # their files
+SECONDS_TO_LEARN = {"unigram": 5e-6, "bpe": 0.4e-6}  # CPU time per character of the sample, measured
 PLACES = ("scan", "train", "valid", "valid_full", "test")  # folders of the artefacts of an earlier layout
+
+
+class BusyStoreError(CorpusError, LockedError):
+    """Another process is writing the store."""
 
 
 def prepare(config: Config, bars: Bars) -> Store:
@@ -63,7 +79,7 @@ def prepare(config: Config, bars: Bars) -> Store:
     root.mkdir(parents=True, exist_ok=True)
     if not _is_ours(root):
         raise CorpusError(f"{root}: not empty, and not a store; give store.folder a folder of its own")
-    with lock(root, f"{root}: another `evenglot prepare` is writing this store; wait for it", CorpusError):
+    with lock(root, f"{root}: another `evenglot prepare` is writing this store; wait for it", BusyStoreError):
         is_new = [path.name for path in root.iterdir()] == [LOCK]
         try:
             with full_disk_named(root):
@@ -97,7 +113,7 @@ def _remove(root: Path) -> None:
 
 
 def _prepare(config: Config, root: Path, bars: Bars) -> Store:
-    settings = _settings(config)
+    settings = settings_key(config)
     store = _finished(root, settings, bars)
     if store is None:
         content = _make(config, root, bars)
@@ -118,8 +134,8 @@ def _make(config: Config, root: Path, bars: Bars) -> dict[str, Any]:
     around = read_surroundings(config)
     scan_folder, scans = _scan(config, root, around, bars)
     vocabulary = _vocabulary(config, root, scans, bars)
-    parts = [part for d in config.data.directions for part in _parts(config, d, scans[d.name], around)]
-    rows: dict[str, dict[str, Any]] = {direction.name: {} for direction in config.data.directions}
+    parts = [part for d in config.data.corpora for part in _parts(config, d, scans[d.name], around)]
+    rows: dict[str, dict[str, Any]] = {corpus.name: {} for corpus in config.data.corpora}
     used = [scan_folder, vocabulary]
     for name in BUNDLES:
         mine = [part for part in parts if part.bundle == name]
@@ -136,19 +152,6 @@ def _make(config: Config, root: Path, bars: Bars) -> dict[str, Any]:
     }
 
 
-def _settings(config: Config) -> str:
-    """The hash of all that the content of a store depends on: settings, and files as they are now."""
-    splits = ((direction, split) for direction in config.data.directions for split in SPLITS)
-    files = [found for direction, split in splits if (found := config.data.files(direction, split)) is not None]
-    parts = config.model_dump(include={"data", "clean", "vocabulary", "store"}, by_alias=True)
-    parts["store"] = {key: value for key, value in parts["store"].items() if key not in ("folder", "threads")}
-    if not parts["data"]["codes"]:
-        del parts["data"]["codes"]  # stores of earlier versions do not have it
-    if config.model.init is not None:
-        parts["tokenizer"] = tokenizer_hash(Path(config.model.init))
-    return key_of(parts, [_identity(found) for found in files])
-
-
 def _finished(root: Path, settings: str, bars: Bars) -> Store | None:
     """The store, if it is there, intact, and made with these settings. Damage is said, then mended."""
     if not (root / MANIFEST).exists():
@@ -157,7 +160,7 @@ def _finished(root: Path, settings: str, bars: Bars) -> Store | None:
         store = open_store(root)
         _ = store.made_with  # not all of it has a checksum
     except DamagedError as error:
-        bars.note(f"{error.path}: {error.fault}; it is made again")
+        bars.warn(f"{error.path}: {error.fault}; it is made again")
         return None
     return store if store.manifest["settings"] == settings else None
 
@@ -167,7 +170,7 @@ def _finished(root: Path, settings: str, bars: Bars) -> Store | None:
 
 def _scan(config: Config, root: Path, around: Surroundings, bars: Bars) -> tuple[Path, dict[str, Scan]]:
     """Flags of all training pairs, as an artefact."""
-    directions = config.data.directions
+    directions = config.data.corpora
     keys = [_scan_key(config, direction, around) for direction in directions]
 
     def build(missing: list[int]) -> Generator[bundle.Write, None, None]:
@@ -190,19 +193,7 @@ def _scan_key(config: Config, direction: Direction, around: Surroundings) -> str
     languages = (direction.src, direction.tgt)
     scripts = {language: sorted(around.scripts.get(language, ())) for language in languages}
     judged_by = [around.held_out.fingerprint(*languages), asdict(limits_of(config)), scripts, config.data.invalid_utf8]
-    return key_of(_identity(training_files(config, direction)), list(REASONS), *judged_by)
-
-
-def _identity(corpus: Corpus) -> list[Any]:
-    """What tells whether the text changed. That of one pair of files is as in stores of earlier versions."""
-    parts = [_identity_of(files) for files in corpus]
-    return parts[0] if len(parts) == 1 else parts
-
-
-def _identity_of(files: Sides) -> list[Any]:
-    if files[0].kind == "dataset":
-        return [[fingerprint(path) for path in paths_of([files])], [file.column for file in files]]
-    return [[fingerprint(file.path), file.column] for file in files]
+    return key_of(identity(training_files(config, direction)), list(REASONS), *judged_by)
 
 
 # ------------------------------------------------------------------------------------------------- vocabulary
@@ -210,37 +201,76 @@ def _identity_of(files: Sides) -> list[Any]:
 
 def _vocabulary(config: Config, root: Path, scans: dict[str, Scan], bars: Bars) -> Path:
     """Source and target vocabularies, as an artefact that also says how they serve each language."""
-    directions = config.data.directions
+    directions = config.data.corpora
     texts, learned_from = [], {}
     for direction in directions:
         files = training_files(config, direction)
         kept = scans[direction.name].kept(rules_of(config))
         if not kept.any():
             raise CorpusError(f"{files[0][0]}: cleaning leaves no training pair; see `evenglot check`")
-        learned_from[direction.name] = [_identity(files), _digest(kept)]
+        learned_from[direction.name] = [identity(files), _digest(kept)]
         for position, language in enumerate((direction.src, direction.tgt)):
             side = [sides[position] for sides in files]
             texts.append(Text(language, SIDES[position], kept, partial(read_some, side)))
+    if (given := given_models(config, _tags(directions))) is not None:
+        return _given_vocabulary(config, root, given, texts, learned_from)
     if config.model.init is not None:
         return _pretrained_vocabulary(config, root, texts, learned_from)
-    key = key_of(config.vocabulary.model_dump(), list(learned_from.items()))  # the sample depends on their order
+    settings = config.vocabulary.model_dump(exclude={"given"})
+    order = list(learned_from.items())  # the sample depends on it
+    key = key_of(settings, order, *filter(None, [_corpus_tags(directions)]))
 
     def build(folder: Path) -> dict[str, Any]:
-        with bars.task("learning vocabularies", None):
+        sentences, most = sum(map(len, texts)) // 2, config.vocabulary.sample
+        if most is not None and sentences > most:
+            bars.note(
+                f"vocabulary.sample: learning from {most:,} of {sentences:,} sentences on each side; null uses all"
+            )
+        seconds = _seconds_to_learn(config, scans)
+        about_time = f" (about {duration(seconds)})" if seconds > WORTH_A_LINE else ""
+        with bars.task(f"learning vocabularies{about_time}", None):
             models, about = learn_vocabularies(texts, config.vocabulary, _tags(directions))
-        for side, model in models.items():
-            (folder / f"{side}.model").write_bytes(model)
-        hashes = {side: digest(model) for side, model in models.items()}
-        return {**about, "hash": hashes, "tags": _tags(directions), "tag_side": tag_kind(directions)}
+        return {**about, **_write_models(folder, models, directions)}
 
     return artefacts.make(root, "vocabulary", key, build)
+
+
+def _write_models(folder: Path, models: Mapping[Side, bytes], directions: Iterable[Direction]) -> dict[str, Any]:
+    """Write SentencePiece models; what the manifest says about their content."""
+    for side, model in models.items():
+        (folder / f"{side}.model").write_bytes(model)
+    hashes = {side: digest(model) for side, model in models.items()}
+    return {"hash": hashes, "tags": _tags(directions), "tag_side": tag_kind(directions)}
+
+
+def _given_vocabulary(
+    config: Config, root: Path, models: Mapping[Side, bytes], texts: list[Text], learned_from: dict[str, Any]
+) -> Path:
+    """The vocabularies of another run or folder, as an artefact like learned ones."""
+    directions, given = config.data.corpora, given_hash(config)
+
+    def build(folder: Path) -> dict[str, Any]:
+        about = describe_models(models, texts)
+        kind = "joint" if models["source"] == models["target"] else "separate"
+        own = {"kind": kind, "asked": about["pieces"], "given": given}
+        return {**own, **about, **_write_models(folder, models, directions)}
+
+    return artefacts.make(root, "vocabulary", key_of("given", given, _tags(directions), learned_from), build)
+
+
+def _seconds_to_learn(config: Config, scans: dict[str, Scan]) -> float:
+    """A rough estimate from the size of the sample: SentencePiece does not say how far it has come."""
+    characters, pairs = sum(sum(scan.characters) for scan in scans.values()), sum(map(len, scans.values()))
+    most = config.vocabulary.sample
+    sampled = 1.0 if most is None else min(1.0, most / max(pairs, 1))
+    return SECONDS_TO_LEARN[config.vocabulary.model] * characters * sampled / min(cores(), TRAINING_THREADS)
 
 
 def _pretrained_vocabulary(config: Config, root: Path, texts: list[Text], learned_from: dict[str, Any]) -> Path:
     """A copy of the tokenizer of a pretrained model, which learns nothing, as an artefact like a vocabulary."""
     init, codes = Path(config.model.init or ""), dict(sorted(config.data.codes.items()))
     tokenizers = PretrainedTokenizers(init, tuple(codes.items()))
-    frames = {direction.name: tokenizers.frames(direction) for direction in config.data.directions}  # or an error
+    frames = {direction.name: tokenizers.frames(direction) for direction in config.data.corpora}  # or an error
     refuse_long_limit(tokenizers.config, config.clean.max_pieces, [*chain(*frames.values())])
     hashed = tokenizer_hash(init)
 
@@ -263,7 +293,11 @@ def _pretrained_vocabulary(config: Config, root: Path, texts: list[Text], learne
 def _tags(directions: Iterable[Direction]) -> list[str]:
     directions = list(directions)
     kind = tag_kind(directions)
-    return sorted({tag(direction, kind) for direction in directions})
+    return sorted({tag(direction, kind) for direction in directions}) + _corpus_tags(directions)
+
+
+def _corpus_tags(directions: Iterable[Direction]) -> list[str]:
+    return sorted({direction.corpus_tag for direction in directions if direction.corpus_tag is not None})
 
 
 def _digest(mask: Mask) -> str:
@@ -294,7 +328,8 @@ class Part:
         """The hash of all that its content depends on."""
         selection = None if self.chosen is None else _digest(self.chosen)
         limits = [self.limits.shortest, str(self.limits.longest), str(self.limits.ratio)]
-        return key_of(_identity(self.files), selection, limits, vocabulary.name, self.direction.name, self.name)
+        tags = filter(None, [self.direction.corpus_tag])
+        return key_of(identity(self.files), selection, limits, vocabulary.name, self.direction.name, self.name, *tags)
 
 
 def _parts(config: Config, direction: Direction, scan: Scan, around: Surroundings) -> Iterator[Part]:

@@ -180,7 +180,10 @@ class PretrainedTokenizers:
             raise PretrainedError(
                 f"{self.folder}: the tokenizer does not fit the model: it encodes {text!r} as {whole}"
             )
-        return Frame(tuple(whole[: starts[-1]]), tuple(whole[starts[-1] + len(bare) :]))
+        before = whole[: starts[-1]]
+        if side == "source" and direction.corpus_tag is not None:  # as text: the vocabulary has no token for it
+            before += self._ids([direction.corpus_tag], side, special=False)[0]
+        return Frame(tuple(before), tuple(whole[starts[-1] + len(bare) :]))
 
     def _ids(self, texts: list[str], side: Side, *, special: bool) -> list[list[int]]:
         what = {"text" if side == "source" else "text_target": texts}

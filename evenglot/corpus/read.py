@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from evenglot.corpus.arrow import arrow_files, read_cells
 from evenglot.corpus.cells import Column, cells, column_of
+from evenglot.corpus.drift import drift
 from evenglot.corpus.zipped import read_member
 from evenglot.text_file import IN_LINES, WITH_PYARROW, Sides, TextFile
 from evenglot.text_file import CorpusError as CorpusError
@@ -304,7 +305,27 @@ def _blocks(files: Sides, first: int, on_read: Advance | None) -> Iterator[Block
         pairs += count
     counts = [pairs + side.lines_left() for side in sides]
     if counts[0] != counts[-1]:
-        raise CorpusError(f"{files[0]} has {counts[0]:,} lines, {files[1]} has {counts[-1]:,}: not parallel")
+        raise CorpusError(
+            f"{files[0]} has {counts[0]:,} lines, {files[1]} has {counts[-1]:,}: not parallel; {_advice(files)}"
+        )
+
+
+def _advice(files: Sides) -> str:
+    """Where files of unequal length probably drift apart, and what to do."""
+    shorter = "restore the missing lines, or remove those without a translation"
+    if any(file.kind in IN_LINES for file in files):  # lengths of rows tell nothing of one column
+        return shorter
+    place = drift(*(_line_lengths(file) for file in files))
+    if place is None:
+        return shorter
+    return f"they probably drift apart near line {place + 1:,}: compare both there; {shorter}"
+
+
+def _line_lengths(file: TextFile) -> NDArray[np.int64]:
+    """The length of every line in bytes, with its end."""
+    return np.concatenate(
+        [np.diff(stops, prepend=-1) for _, stops in _whole_lines(file, None)] or [np.empty(0, np.int64)]
+    )
 
 
 class LineBuffer:

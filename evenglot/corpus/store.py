@@ -8,7 +8,6 @@ store/held_out.KEY/...                                     the same of validatio
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -24,11 +23,14 @@ from evenglot.config import Config, ConfigError, load_config
 from evenglot.corpus import artefacts
 from evenglot.corpus.artefacts import DamagedError, key_of
 from evenglot.corpus.bundle import Section
+from evenglot.corpus.manifest import refuse_invalid
 from evenglot.corpus.tokenizers import Tokenizers, open_tokenizers
 from evenglot.corpus.vocabulary import Coverage
 from evenglot.directions import SIDES, Side
 from evenglot.files import sha256, write_json
+from evenglot.reading import read_json
 from evenglot.sequences import Ids, ParallelSequences, Sequences
+from evenglot.wording import counted
 
 MANIFEST, CONFIG = "manifest.json", "config.yaml"
 
@@ -36,15 +38,21 @@ MANIFEST, CONFIG = "manifest.json", "config.yaml"
 def read_section(folder: Path, section: Sequence[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
     """A range of bytes of a file, as an array."""
     file, start, size, _ = section
+    if start + size > (folder / file).stat().st_size:
+        raise DamagedError(folder / file, "shorter than the manifest says")
     return np.fromfile(folder / file, dtype=dtype, count=size // dtype.itemsize, offset=start)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Store:
     """A finished store. Open it with `open_store`."""
 
     folder: Path
     manifest: Mapping[str, Any]
+
+    def __repr__(self) -> str:
+        pairs = sum(self.sizes.values())
+        return f"<Store {self.folder}: {counted(len(self.directions), 'direction')}, {counted(pairs, 'training pair')}>"
 
     @property
     def directions(self) -> tuple[str, ...]:
@@ -111,12 +119,18 @@ class Store:
     def _sequences(self, direction: str, split: str, side: Side) -> Sequences:
         dtype = np.dtype(self.manifest["vocabulary"]["dtype"][side])
         folder, sections = self._artefact(direction, split), self._sections(direction, split)
-        offsets = read_section(folder, sections[f"{side}.offsets"], np.dtype(np.int64))
-        file, start, size, _ = sections[f"{side}.ids"]
+        offsets = read_section(folder, _section(folder, sections, f"{side}.offsets"), np.dtype(np.int64))
+        file, start, size, _ = _section(folder, sections, f"{side}.ids")
+        count = size // dtype.itemsize
+        if not len(offsets) or offsets[0] != 0 or offsets[-1] != count or (np.diff(offsets) < 0).any():
+            raise DamagedError(folder / file, "its offsets do not fit")
         if not size:
             return Sequences(np.empty(0, dtype=dtype), offsets)
         first = start // dtype.itemsize
-        return Sequences(self._mapped(folder / file, dtype)[first : first + size // dtype.itemsize], offsets)
+        ids = self._mapped(folder / file, dtype)[first : first + count]
+        if len(ids) != count:
+            raise DamagedError(folder / file, "shorter than the manifest says")
+        return Sequences(ids, offsets)
 
     def _mapped(self, file: Path, dtype: np.dtype[Any]) -> Ids:
         """The ids in a file. It is mapped once, because each mapping takes a file descriptor."""
@@ -130,9 +144,13 @@ class Store:
 
     def text(self, direction: str, split: str, side: str) -> list[str]:
         """The raw sentences of one side of a validation or test set."""
-        section = self._sections(direction, split)[f"{side}.txt"]
-        content = read_section(self._artefact(direction, split), section, np.dtype(np.uint8)).tobytes()
-        return content.decode("utf-8").split("\n")[:-1]
+        folder = self._artefact(direction, split)
+        section = _section(folder, self._sections(direction, split), f"{side}.txt")
+        content = read_section(folder, section, np.dtype(np.uint8)).tobytes()
+        try:
+            return content.decode("utf-8").split("\n")[:-1]
+        except UnicodeDecodeError as error:
+            raise DamagedError(folder / section[0], "not UTF-8") from error
 
     @cached_property
     def tokenizers(self) -> Tokenizers:
@@ -188,6 +206,12 @@ class Store:
         return {name: [size, crc] for name, (_, _, size, crc) in self._sections(direction, split).items()}
 
 
+def _section(folder: Path, sections: Mapping[str, Section], name: str) -> Section:
+    if name not in sections:
+        raise DamagedError(folder, f"has no {name}")
+    return sections[name]
+
+
 def config_key(root: Path) -> str | None:
     """A hash of the sections of config.yaml that describe the text and its preparation; None without such a file."""
     try:
@@ -212,12 +236,16 @@ def open_store(folder: Path, verify: bool = True) -> Store:
     if not (root / MANIFEST).exists():
         raise DamagedError(root, f"not a finished store (no {MANIFEST})", "run `evenglot prepare`")
     try:
-        content = json.loads((root / MANIFEST).read_text(encoding="utf-8"))
+        content = read_json(root / MANIFEST)
         intact = content.pop("checksum") == key_of(content)
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise DamagedError(root / MANIFEST, "damaged") from error
     if not intact:
         raise DamagedError(root / MANIFEST, "damaged, or from another version")
+    try:
+        refuse_invalid(content)
+    except ValueError as error:
+        raise DamagedError(root / MANIFEST, f"not the manifest of a store: {error}") from error
     store = Store(root, content)
     if "config" in content and content["config"] != config_key(root):  # older stores have no such entry
         raise DamagedError(root / CONFIG, "does not match this store")

@@ -45,7 +45,7 @@ def read_surroundings(config: Config) -> Surroundings:
     held_out = HeldOut()
     usable: dict[tuple[str, str], list[Mask]] = {}
     characters: dict[str, Counter[str]] = {}
-    texts = [label for direction in config.data.directions for label in _known(config, direction)]
+    texts = [label for direction in config.data.corpora for label in _known(config, direction)]
     size = sum(min(size_on_disk(files), SAMPLE_BYTES if split == "train" else sys.maxsize) for _, split, files in texts)
     processes = processes_for(size, config.store.threads)
     with closing(each(excerpt, _excerpts(config, texts), processes)) as results:

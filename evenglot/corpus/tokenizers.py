@@ -78,14 +78,15 @@ class SentencePieceTokenizers:
         return found
 
     def frames(self, direction: Direction) -> tuple[Frame, Frame]:
-        """A tag before the source, </s> after both."""
-        name, source = tag(direction, self.tag_side), self._processors[0]
-        found = source.piece_to_id(name)
-        if found == UNK:
-            tags = (source.id_to_piece(number) for number in range(len(source)) if source.is_control(number))
-            known = [name.strip("<>") for name in tags if name.startswith(">>")]
-            raise ValueError(f"{direction.name}: no {name} in the vocabulary; available: {', '.join(known)}")
-        return Frame((found,), (EOS,)), Frame((), (EOS,))
+        """Tags of the language, and perhaps of the corpus, before the source; </s> after both."""
+        names, source = [tag(direction, self.tag_side), direction.corpus_tag], self._processors[0]
+        tags = {name: source.piece_to_id(name) for name in names if name is not None}
+        for name, found in tags.items():
+            if found == UNK:
+                every = (source.id_to_piece(number) for number in range(len(source)) if source.is_control(number))
+                known = [name.strip("<>") for name in every if name.startswith(">>")]
+                raise ValueError(f"{direction.name}: no {name} in the vocabulary; available: {', '.join(known)}")
+        return Frame(tuple(tags.values()), (EOS,)), Frame((), (EOS,))
 
     def begin(self, direction: Direction) -> tuple[int, ...]:
         """</s>."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import io
+import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
@@ -157,18 +158,20 @@ def learn_vocabularies(
             )
             for side in SIDES
         }
+    return models, {"kind": settings.kind, "asked": asked, **describe_models(models, texts)}
+
+
+def describe_models(models: Mapping[Side, bytes], texts: Sequence[Text]) -> dict[str, Any]:
+    """The sizes of vocabularies, and their coverage of each language."""
     processors = {side: sentencepiece.SentencePieceProcessor(model_proto=model) for side, model in models.items()}
     served: dict[str, dict[str, float]] = {}
     for language, side, sample in coverage_sample(texts):
         served[f"{language} ({side})"] = asdict(coverage(processors[side], sample))
-    about = {
-        "kind": settings.kind,
-        "asked": asked,
+    return {
         "pieces": {side: len(processor) for side, processor in processors.items()},
         "dtype": {side: piece_type(len(processor)) for side, processor in processors.items()},
         "coverage": served,
     }
-    return models, about
 
 
 def coverage_sample(texts: Sequence[Text]) -> Iterator[tuple[str, Side, list[str]]]:
@@ -199,8 +202,8 @@ def _learn(texts: Sequence[Text], size: int, tau: float, settings: VocabularySet
     )
 
 
-def balanced_sample(texts: Sequence[Text], tau: float, most: int, seed: int) -> list[str]:
-    """At most `most` sentences, with languages in proportion to size^(1/tau), and texts of a language by size.
+def balanced_sample(texts: Sequence[Text], tau: float, most: int | None, seed: int) -> list[str]:
+    """Sentences, `most` if given, with languages in proportion to size^(1/tau), and texts of a language by size.
 
     Small languages are repeated, until the largest is exhausted or the sample is 1.5 times as long as the text.
     """
@@ -208,7 +211,7 @@ def balanced_sample(texts: Sequence[Text], tau: float, most: int, seed: int) -> 
     sizes = {language: sum(len(text) for text in texts if text.language == language) for language in languages}
     shares = dict(zip(languages, temperature(list(sizes.values()), tau).tolist(), strict=True))
     largest = max(languages, key=sizes.__getitem__)
-    total = min(most, MAX_OVERSAMPLING * sum(sizes.values()), sizes[largest] / shares[largest])
+    total = min(most or math.inf, MAX_OVERSAMPLING * sum(sizes.values()), sizes[largest] / shares[largest])
     sample: list[str] = []
     for number, text in enumerate(texts):
         wanted = round(total * shares[text.language] * len(text) / sizes[text.language])

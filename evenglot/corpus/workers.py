@@ -19,6 +19,8 @@ from contextlib import contextmanager
 from queue import SimpleQueue
 from typing import Any, TypeVar
 
+from evenglot.processor import cores
+
 AHEAD = 3  # tasks per worker that are read in advance: bounds memory
 WORTHWHILE = 1 << 23  # bytes of text; with less, starting processes takes longer than the work
 PROGRAM = (  # Ctrl-C ends the main process, and that ends this one, also while it starts
@@ -40,11 +42,7 @@ def processes_for(size: int, threads: int) -> int:
     """How many processes to use for text of this size: `threads`, or as many as there are cores if it is -1."""
     if size < WORTHWHILE:
         return 1
-    return _cores() if threads == -1 else threads
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return cores() if threads == -1 else threads
 
 
 def each(

@@ -6,7 +6,7 @@ from evenglot.config.changes import ENDS_RUN, FREE_IN_GRID, FREE_ON_RESUME, REME
 
 DATA = "data: {directions: [no-en, tur-en], train: 'train.{pair}.{lang}'}\n"
 TEXT = {
-    f"data.{key}" for key in ("train", "valid", "test", "columns", "file_codes", "invalid_utf8")
+    f"data.{key}" for key in ("train", "valid", "test", "columns", "file_codes", "corpora", "invalid_utf8")
 }  # it is not read again
 
 
@@ -27,12 +27,26 @@ def test_the_declared_sets_are_those_that_were_kept_by_hand():
         "train.warn_passes",
         "train.trackers",
         "train.device",
+        "train.parallel",
         "train.precision",
         "train.threads",
+        "train.timeout",
+        "train.gradient_checkpointing",
+        "vocabulary.from",  # as model.init
     } == FREE_ON_RESUME - TEXT
     assert {"train.learning_rate", "train.warmup", "train.clip"} == REMEDIES
     assert {"store.folder", "store.threads"} | {
-        f"train.{key}" for key in ("threads", "device", "log_every", "trackers", "warn_passes")
+        f"train.{key}"
+        for key in (
+            "gradient_checkpointing",
+            "threads",
+            "timeout",
+            "device",
+            "parallel",
+            "log_every",
+            "trackers",
+            "warn_passes",
+        )
     } == FREE_IN_GRID - TEXT
     assert {"train.updates", "train.intervals", "train.patience"} == ENDS_RUN
     assert TEXT <= FREE_ON_RESUME & FREE_IN_GRID

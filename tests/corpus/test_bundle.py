@@ -108,6 +108,7 @@ def test_a_process_that_ends_while_checksums_are_taken_has_not_worked_in_vain(tm
     @contextmanager
     def killed(folder):
         unfinished = folder.with_name(folder.name + ".unfinished")
+        unfinished.mkdir()
         yield unfinished
         raise AssertionError("the checksum below ends it before")
 

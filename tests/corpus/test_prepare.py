@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 from rich.console import Console
 
+from evenglot.config import load_config
 from evenglot.corpus import prepare as preparing
 from evenglot.corpus import read, workers
 from evenglot.corpus.artefacts import DamagedError
 from evenglot.corpus.prepare import prepare
-from evenglot.corpus.prepared import open_prepared
+from evenglot.corpus.prepared import open_prepared, text_has_changed
 from evenglot.corpus.read import CorpusError
 from evenglot.corpus.store import open_store
 from evenglot.progress import Bars
@@ -424,3 +425,16 @@ def test_a_disk_that_fills_up_is_an_error_and_leaves_no_short_file(configure, co
     assert str(corpus / "store") in done.stderr
     with pytest.raises(DamagedError):
         open_store(corpus / "store")
+
+
+def test_text_that_is_edited_after_it_was_prepared_is_noticed(corpus):
+    config = load_config(corpus / "conf.yaml")
+    store = prepare(config, Bars())
+    assert not text_has_changed(config, store)
+    file = corpus / "train.glg-en.glg.gz"
+    edited = gzip.decompress(file.read_bytes()).decode().replace("gato", "can")
+    file.write_bytes(gzip.compress(edited.encode()))
+    assert text_has_changed(config, open_prepared(config))
+    assert not text_has_changed(config, prepare(config, Bars()))
+    file.unlink()
+    assert not text_has_changed(config, open_prepared(config)), "training does not need it"

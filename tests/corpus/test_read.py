@@ -88,6 +88,15 @@ def pair_of_files(folder, source, target):
     return TextFile(write(folder, "a.txt", source)), TextFile(write(folder, "b.txt", target))
 
 
+def test_the_place_where_unequal_files_drift_apart_is_told(tmp_path, monkeypatch):
+    monkeypatch.setattr(read, "CHUNK", 500)
+    lengths = np.random.default_rng(1).integers(1, 200, 300)
+    lines = [b"x" * length for length in lengths]
+    files = pair_of_files(tmp_path, b"\n".join(lines), b"\n".join(lines[:120] + lines[123:]))
+    with pytest.raises(CorpusError, match=r"near line 121\b"):
+        list(read_blocks([files]))
+
+
 @pytest.mark.parametrize(
     ("source", "target", "counts"),
     [(b"1\n2\n3\n4\n", b"1\n2\n", ("4", "2")), (b"1\n", b"1\n2\n3\n", ("1", "3")), (b"", b"1\n", ("0", "1"))],

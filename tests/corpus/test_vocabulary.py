@@ -76,6 +76,16 @@ def test_a_sample_balances_languages_and_repeats_no_sentence_more_than_needed(si
     assert sample == balanced_sample(texts, tau, most, seed=1)
 
 
+def test_without_a_limit_the_largest_language_is_used_once():
+    sizes = {"a": 6000, "b": 300_000, "c": 2000}
+    texts = [text(name, size) for name, size in sizes.items()]
+    assert Counter(balanced_sample(texts, 1.0, None, 1)).most_common(1)[0][1] == 1
+    assert len(balanced_sample(texts, 1.0, None, 1)) == sum(sizes.values())  # more than any default limit
+    tempered = balanced_sample(texts, 2.0, None, 1)
+    assert len(tempered) == round(sizes["b"] / temperature(list(sizes.values()), 2.0)[1])
+    assert len(set(tempered)) == sum(sizes.values())
+
+
 def test_only_kept_sentences_are_sampled():
     kept = np.array([False, True] * 50)
     assert set(balanced_sample([text("a", 100, kept)], 1.0, 1000, 1)) == {f"a {i}" for i in range(1, 100, 2)}

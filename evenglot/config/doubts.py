@@ -1,0 +1,90 @@
+"""Warnings about settings that may be a mistake, the same from `evenglot check` and at the start of a run."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from evenglot.balance import FAINT_TAU, Balancer
+from evenglot.config.intervals import lag_warning
+from evenglot.config.models import Config
+from evenglot.wording import counted
+
+FEW_BATCHES = 8  # per update: so few do not represent the lengths in the corpus
+FEW_INTERVALS = 10  # fewer do not let the mixture adapt
+
+Doubts = Iterator[tuple[str, str]]  # kind and message
+
+
+@dataclass(frozen=True)
+class Length:
+    """The length of a run and of its first interval; estimated before the data are prepared."""
+
+    updates: float
+    interval_updates: float
+    interval_pairs: int
+
+
+def doubts_about(config: Config, balancer: Balancer, length: Length, has_validation: bool) -> Doubts:
+    """All warnings that depend on the settings and the sizes of the corpora."""
+    train = config.train
+    yield from _rounds(config, balancer, length)
+    yield from _lag(config, length)
+    yield from _losses(balancer, config.batches.micro_batches)
+    yield from _radius(balancer)
+    if train.warmup >= train.updates:
+        yield (
+            "warmup",
+            f"train.warmup ({train.warmup}) is at least as long as the run; the learning rate never reaches its peak",
+        )
+    if train.patience is not None and not has_validation:
+        yield "patience", "train.patience has no effect without validation text; set data.valid"
+
+
+def _rounds(config: Config, balancer: Balancer, length: Length) -> Doubts:
+    """Too few intervals for the mixture to adapt."""
+    intervals = length.updates / length.interval_updates
+    follows_losses = balancer.needs.losses is not None and balancer.cadence == "interval"
+    if follows_losses and intervals < FEW_INTERVALS:
+        key = next(iter(config.batches.interval_keys), "interval_pairs")
+        shorter = max(
+            1, round((getattr(config.batches, key) or length.interval_pairs) * intervals / (2 * FEW_INTERVALS))
+        )
+        better = f"set batches.{key}: {shorter} to update it {2 * FEW_INTERVALS} times"
+        if config.draw_options["rule"] == "released":  # it determines the length of the interval
+            better = "train longer"
+        times = f"the mixture is updated only {counted(math.ceil(intervals), 'time')} in this run"
+        yield "intervals", f"{times}, too few for it to adapt; {better}"
+
+
+def _lag(config: Config, length: Length) -> Doubts:
+    """A mixture that changes at every update and is sampled long after."""
+    message = lag_warning(round(length.interval_updates) - 1)
+    if message is not None and config.balance.description.samples_every_step:
+        yield "lag", message
+
+
+def _losses(balancer: Balancer, batches: int) -> Doubts:
+    """Loss estimates that depend on sentence length more than on the language."""
+    better = balancer.steadier_estimator
+    if better is not None and batches < FEW_BATCHES:
+        yield (
+            "estimator",
+            f"each batch has sentences of similar length; with {batches} batches per update, the mean loss of an "
+            f"update may depend on length more than on the language; set balance.estimator: {better}",
+        )
+
+
+def _radius(balancer: Balancer) -> Doubts:
+    """A radius too small to matter: max_upsample bounds the smallest group, which may be tiny."""
+    if balancer.is_faint:
+        p = balancer.groups.p
+        rarest = balancer.groups.names[int(np.argmin(np.where(p > 0, p, 1)))]
+        yield (
+            "radius",
+            f"{rarest} is so small that the mixture stays closer to proportional than tau = {FAINT_TAU} "
+            "(max_upsample limits the smallest group); set balance.rho=tau:1.5 for a larger radius",
+        )
