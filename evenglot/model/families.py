@@ -31,13 +31,15 @@ class Family:
 
     `shifts_last`: the first input of the decoder is the last target subword (a language code or </s>), instead of
     `decoder_start_token_id`. `tag`: a token at the start of the source names the target language; None: the tokenizer
-    has source and target languages itself.
+    has source and target languages itself. `attention`, `feed_forward`: the names of their linear layers.
     """
 
     model_class: str  # in transformers
     shifts_last: bool = False
     tag: str | None = None
     has_positions: bool = True
+    attention: tuple[str, ...] = ("q_proj", "k_proj", "v_proj", "out_proj")
+    feed_forward: tuple[str, ...] = ("fc1", "fc2")
 
 
 FAMILIES: Mapping[str, Family] = MappingProxyType(
@@ -45,7 +47,13 @@ FAMILIES: Mapping[str, Family] = MappingProxyType(
         "m2m_100": Family("M2M100ForConditionalGeneration"),  # M2M100, NLLB
         "mbart": Family("MBartForConditionalGeneration", shifts_last=True),  # mBART, mBART-50
         "marian": Family("MarianMTModel", tag=">>{}<<"),  # OPUS-MT
-        "t5": Family("T5ForConditionalGeneration", tag="<2{}>", has_positions=False),  # T5, MADLAD
+        "t5": Family(  # T5, MADLAD
+            "T5ForConditionalGeneration",
+            tag="<2{}>",
+            has_positions=False,
+            attention=("q", "k", "v", "o"),
+            feed_forward=("wi", "wi_0", "wi_1", "wo"),
+        ),
     }
 )
 
@@ -114,6 +122,11 @@ def read_config(folder: Path) -> PretrainedConfig:
     if not isinstance(kind, str) or kind not in FAMILIES:
         raise PretrainedError(f"{file}: model_type: expected one of {', '.join(FAMILIES)}, got {kind!r}")
     return PretrainedConfig(folder, content)
+
+
+def is_run(folder: Path) -> bool:
+    """Whether a folder is a run of evenglot, not a checkpoint of Hugging Face."""
+    return (folder / "config.yaml").is_file() and not (folder / CONFIG).is_file()
 
 
 def weight_files(folder: Path) -> list[Path]:

@@ -9,15 +9,18 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from evenglot.model.devices import sum_type
 from evenglot.model.interface import TranslationModel
 from evenglot.model.products import BLOCK, add_to_sum, product_precision, rows_times
 from evenglot.model.transformer import is_real, unpadded
 
 # Maximum number of logits in memory, 32 MB in float32. Smaller chunks are slower with a large vocabulary and model,
 # larger ones need more memory (benchmarks/results/loss_memory.md). On a CPU, the fastest are 4 blocks of rows: more
-# logits do not fit into the cache, with fewer the gradient of the embedding is read and written too often.
+# logits do not fit into the cache, with fewer the gradient of the embedding is read and written too often. So where
+# there is this gradient, up to 256 MB are used: with the 256,206 subwords of NLLB, it is four times as large itself.
 CHUNK_LOGITS = 8_000_000
 CHUNK_ON_CPU = 4 * BLOCK
+CHUNK_LOGITS_ON_CPU = 1 << 26
 
 
 class PaddedBatch(Protocol):
@@ -79,9 +82,10 @@ def loss_of_hidden(
 
 
 def direction_sums(values: Tensor, direction: Tensor, directions: int) -> Tensor:
-    """(directions,) float64: sums of values (B,) by direction (B,), for example losses or token counts."""
-    sums = torch.zeros(directions, dtype=torch.float64, device=values.device)
-    return sums.index_add(0, direction, values.double())
+    """(directions,) float64, if the device has it: sums of values (B,) by direction (B,), for example losses."""
+    dtype = sum_type(values.device)
+    sums = torch.zeros(directions, dtype=dtype, device=values.device)
+    return sums.index_add(0, direction, values.to(dtype))
 
 
 def smoothed_cross_entropy(
@@ -98,17 +102,23 @@ def smoothed_cross_entropy(
     """
     if not 0 <= smoothing < 1:
         raise ValueError(f"smoothing: expected 0 <= smoothing < 1, got {smoothing}")
-    chunk = chunk or chunk_size(len(embedding), hidden.device)
+    is_trained = embedding.requires_grad and torch.is_grad_enabled()
+    chunk = chunk or chunk_size(len(embedding), hidden.device, trained=is_trained)
     objective, losses = _SmoothedCrossEntropy.apply(  # type: ignore[no-untyped-call]
         hidden, embedding, target, weights, smoothing, chunk, torch.is_grad_enabled()
     )
     return objective, losses
 
 
-def chunk_size(pieces: int, device: torch.device) -> int:
-    """Tokens whose logits over a vocabulary are computed at a time; on a CPU in whole blocks (see `products`)."""
-    most = max(1, CHUNK_LOGITS // pieces)
-    return most if device.type != "cpu" else min(max(most // BLOCK, 1) * BLOCK, CHUNK_ON_CPU)
+def chunk_size(pieces: int, device: torch.device, *, trained: bool = True) -> int:
+    """Tokens whose logits over a vocabulary are computed at a time; on a CPU in whole blocks (see `products`).
+
+    `trained`: the gradient of the embedding is computed, too.
+    """
+    if device.type != "cpu":
+        return max(1, CHUNK_LOGITS // pieces)
+    most = (CHUNK_LOGITS_ON_CPU if trained else CHUNK_LOGITS) // pieces
+    return min(max(most // BLOCK, 1) * BLOCK, CHUNK_ON_CPU)
 
 
 class _SmoothedCrossEntropy(torch.autograd.Function):
@@ -134,7 +144,9 @@ class _SmoothedCrossEntropy(torch.autograd.Function):
         largest = weights.abs().max().clamp_min(torch.finfo(exact).tiny)
         gradients = None
         if grad_enabled and any(ctx.needs_input_grad[:2]):
-            gradients = torch.zeros_like(hidden, dtype=exact), torch.zeros_like(embedding, dtype=exact)
+            is_trained = ctx.needs_input_grad[1]  # a frozen embedding saves a third of the products
+            of_embedding = torch.zeros_like(embedding, dtype=exact) if is_trained else None
+            gradients = torch.zeros_like(hidden, dtype=exact), of_embedding
             ctx.save_for_backward(*gradients, largest)
         precision = product_precision(hidden)
         with torch.autocast(hidden.device.type, enabled=False):
@@ -149,7 +161,8 @@ class _SmoothedCrossEntropy(torch.autograd.Function):
     def backward(ctx: Any, grad_objective: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
         hidden, embedding, largest = ctx.saved_tensors
         factor = grad_objective * largest
-        return hidden * factor, embedding * factor, None, None, None, None, None
+        of_embedding = None if embedding is None else embedding * factor
+        return hidden * factor, of_embedding, None, None, None, None, None
 
 
 def _losses(
@@ -159,9 +172,9 @@ def _losses(
     smoothing: float,
     chunk: int,
     weights: Tensor,
-    gradients: tuple[Tensor, Tensor] | None,
+    gradients: tuple[Tensor, Tensor | None] | None,
 ) -> Tensor:
-    """Loss of each token; adds the gradients of the weighted sum to `gradients` unless it is None.
+    """Loss of each token; adds the gradients of the weighted sum to `gradients`, as far as they are not None.
 
     d loss_i / d logits = p - (1 - smoothing) [target_i] - smoothing / V. The last term is the same for all subwords and
     tokens, so its products with the embedding and the hidden states are taken once, outside the loop over chunks.
@@ -178,12 +191,14 @@ def _losses(
             of_hidden, of_embedding = gradients
             less_gold = p.scatter_add_(1, target[here, None], p.new_full((len(p), 1), smoothing - 1)).to(hidden.dtype)
             of_hidden[here] = rows_times(less_gold, embedding)
-            weighted = (weights[here, None] * hidden[here]).to(hidden.dtype)
-            add_to_sum(of_embedding, less_gold, weighted)
+            if of_embedding is not None:
+                weighted = (weights[here, None] * hidden[here]).to(hidden.dtype)
+                add_to_sum(of_embedding, less_gold, weighted)
     if gradients is not None:
         of_hidden, of_embedding = gradients
         of_hidden.sub_(smoothing * mean_embedding).mul_(weights[:, None])
-        of_embedding.sub_(smoothing / len(embedding) * (weights @ hidden.to(weights.dtype)))
+        if of_embedding is not None:
+            of_embedding.sub_(smoothing / len(embedding) * (weights @ hidden.to(weights.dtype)))
     return losses
 
 

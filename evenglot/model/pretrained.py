@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from evenglot.extras import import_transformers, quiet
 from evenglot.model.families import PretrainedConfig, PretrainedError, read_config, weight_files
 from evenglot.model.interface import TranslationModel
+from evenglot.model.lora import add_lora, merge_lora, without_lora
 from evenglot.model.transformer import is_real, unpadded
 
 DROPOUTS = ("dropout", "attention_dropout", "activation_dropout", "dropout_rate")  # the last of T5
@@ -61,12 +62,14 @@ class PretrainedCache:
 
 
 class Pretrained(TranslationModel):
-    """A model of transformers with the interface of ours."""
+    """A model of transformers with the interface of ours. `lora`: the settings of its adapters, if it has them."""
 
-    def __init__(self, model: Any, config: PretrainedConfig) -> None:
+    def __init__(self, model: Any, config: PretrainedConfig, lora: Mapping[str, Any] | None = None) -> None:
         super().__init__()
+        if lora is not None:
+            add_lora(model, lora, config.family)
         self.model = model
-        self.config = config
+        self.config, self.lora = config, lora
         self.symbols = config.symbols
         self.target_pieces, self.max_positions = len(self.model.get_output_embeddings().weight), config.max_positions
         self._has_bias = _has_bias(model)
@@ -125,16 +128,39 @@ class Pretrained(TranslationModel):
             return F.linear(hidden, weight)
         return F.linear(hidden[..., :-1], weight, self.model.final_logits_bias[0].to(weight.dtype))
 
+    def recompute_layers(self) -> None:
+        """Gradient checkpointing, by transformers."""
+        new, old = "activation_checkpointing_enable", "gradient_checkpointing_enable"  # its name in earlier versions
+        getattr(self.model, new if hasattr(self.model, new) else old)({"use_reentrant": False})
+
     def description(self) -> dict[str, Any]:
-        """config.json of the checkpoint, with the dropout rates that are used."""
+        """config.json of the checkpoint, with the dropout rates that are used; and the settings of adapters."""
         changed = {name: getattr(self.model.config, name) for name in DROPOUTS if name in self.config.content}
-        return {"pretrained": {**self.config.content, **changed}}
+        adapters = {} if self.lora is None else {"lora": dict(self.lora)}
+        return {"pretrained": {**self.config.content, **changed}, **adapters}
 
     def state_dict(self, *arguments: Any, **options: Any) -> dict[str, Tensor]:  # type: ignore[override]
-        """The weights by name. Of tied weights, only the first name: files cannot hold tensors that share memory."""
-        kept = {name for name, _ in self.named_parameters()} | {name for name, _ in self.named_buffers()}
+        """The weights by name; those of adapters alone, if the model has them.
+
+        Of tied weights, only the first name: files cannot hold tensors that share memory.
+        """
         found = super().state_dict(*arguments, **options)
+        if self.lora is not None:
+            kept = {name for name, parameter in self.named_parameters() if parameter.requires_grad}
+        else:
+            kept = _names(self)
         return {name: tensor for name, tensor in found.items() if name in kept}
+
+    def merge(self) -> Pretrained:
+        """Add adapters to the weights, if there are any: translating is as fast as without."""
+        if self.lora is not None:
+            merge_lora(self.model)
+        return self
+
+    def merged_weights(self) -> dict[str, Tensor]:
+        """All weights by their names in transformers, with adapters added (after `merge`)."""
+        kept = _names(self.model)
+        return without_lora({name: tensor for name, tensor in self.model.state_dict().items() if name in kept})
 
     def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False) -> Any:
         """Load what `state_dict` returned, all of it."""
@@ -168,8 +194,13 @@ class Pretrained(TranslationModel):
         return caches.EncoderDecoderCache(caches.DynamicCache(), caches.DynamicCache())
 
 
-def load_pretrained(folder: Path, dropout: Mapping[str, float] | None = None) -> Pretrained:
-    """The model of a checkpoint, in float32. `dropout`: rates that replace those of the checkpoint, by name."""
+def load_pretrained(
+    folder: Path, dropout: Mapping[str, float] | None = None, lora: Mapping[str, Any] | None = None
+) -> Pretrained:
+    """The model of a checkpoint, in float32. `dropout`: rates that replace those of the checkpoint, by name.
+
+    `lora`: the settings of adapters to train instead of the weights.
+    """
     config = read_config(folder)
     files = weight_files(folder)
     transformers = import_transformers()
@@ -190,7 +221,7 @@ def load_pretrained(folder: Path, dropout: Mapping[str, float] | None = None) ->
             raise PretrainedError(
                 f"{files[0]}: {names[0]}: not in the weights as {folder / 'config.json'} describes it"
             )
-    return Pretrained(model, config)
+    return Pretrained(model, config, lora)
 
 
 def build_pretrained(content: Mapping[str, Any]) -> Pretrained:
@@ -224,6 +255,11 @@ def _config(transformers: Any, config: PretrainedConfig, dropout: Mapping[str, f
         if hasattr(found, name):
             setattr(found, name, rate)
     return found
+
+
+def _names(model: nn.Module) -> set[str]:
+    """The names of all weights; of tied ones, the first."""
+    return {name for name, _ in model.named_parameters()} | {name for name, _ in model.named_buffers()}
 
 
 def _has_bias(model: nn.Module) -> bool:

@@ -28,11 +28,15 @@ class Linear(nn.Linear):
 
     def forward(self, x: Tensor) -> Tensor:
         """x (..., inputs) -> (..., outputs)"""
+        return self.product(x, self.bias)
+
+    def product(self, x: Tensor, bias: Tensor) -> Tensor:
+        """As `forward`, with this bias."""
         precision = product_precision(x)
         if x.is_cpu and not torch.is_inference_mode_enabled() and has_faster_products(precision):
-            product: Tensor = _Linear.apply(x, self.weight, self.bias, precision)  # type: ignore[no-untyped-call]
+            product: Tensor = _Linear.apply(x, self.weight, bias, precision)  # type: ignore[no-untyped-call]
             return product
-        return super().forward(x)
+        return nn.functional.linear(x, self.weight, bias)
 
 
 def product_precision(x: Tensor) -> torch.dtype:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from evenglot.model.devices import sum_type
 from evenglot.model.interface import Cache, Memory, TranslationModel
 from evenglot.model.loss import CHUNK_LOGITS
 
@@ -141,8 +142,8 @@ def _logits(model: TranslationModel, hidden: Tensor) -> Tensor:
 
 
 def _log_probability(logits: Tensor, pieces: Tensor) -> Tensor:
-    """Log-probabilities of subwords (n, k) under logits (n, V); in float64, because they are summed."""
-    return (logits.gather(1, pieces) - logits.logsumexp(1, keepdim=True)).double()
+    """Log-probabilities of subwords (n, k) under logits (n, V); in `sum_type`, because they are summed."""
+    return (logits.gather(1, pieces) - logits.logsumexp(1, keepdim=True)).to(sum_type(logits.device))
 
 
 # --- Beam search
@@ -180,7 +181,7 @@ class _Live:
 
     sentences: list[int]  # n
     said: Tensor  # (n, W, length), starting with the last of the first inputs, usually </s>
-    log_p: Tensor  # (n, W) float64; minus infinity for unused slots
+    log_p: Tensor  # (n, W) in `sum_type`; minus infinity for unused slots
     memory: Memory  # of n sentences
     cache: Cache
 
@@ -190,7 +191,7 @@ class _Candidates:
     """The C best continuations for each of n sentences, best first."""
 
     said: Tensor  # (n, C, length), as in `_Live`
-    log_p: Tensor  # (n, C) float64
+    log_p: Tensor  # (n, C) in `sum_type`
     parent: Tensor  # (n, C): the live hypothesis that is continued
     cache: Cache  # of the parents
     eos: int
@@ -204,7 +205,7 @@ def _nothing_said(model: TranslationModel, memory: Memory, begin: Sequence[int])
     """One empty hypothesis per sentence."""
     states = memory.states
     said = torch.full((len(states), 1, 1), begin[-1], device=states.device)
-    log_p = torch.zeros((len(states), 1), dtype=torch.float64, device=states.device)
+    log_p = torch.zeros((len(states), 1), dtype=sum_type(states.device), device=states.device)
     return _Live(list(range(len(states))), said, log_p, memory, _started(model, memory, begin))
 
 

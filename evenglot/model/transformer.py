@@ -12,6 +12,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F  # noqa: N812 (the usual name)
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 from evenglot.model.dropout import Dropout, dropout
 from evenglot.model.interface import TranslationModel
@@ -22,6 +23,8 @@ from evenglot.symbols import EOS, PAD
 __all__ = ["SIZES", "Cache", "Memory", "Shape", "Transformer", "is_real", "sinusoids", "unpadded"]
 
 KeyValue = tuple[Tensor, Tensor]  # both (B, H, length, dim / H)
+MOST_POSITIONS = 100_000
+LARGEST = 10_000_000  # of any other dimension
 COMPACT_AT = 64  # see Cache; any number gives the same results
 
 
@@ -52,6 +55,9 @@ class Shape:
         for name, least in at_least.items():
             if getattr(self, name) < least:
                 raise ValueError(f"{name}: expected at least {least}, got {getattr(self, name)}")
+            most = MOST_POSITIONS if name == "max_positions" else LARGEST
+            if getattr(self, name) > most:
+                raise ValueError(f"{name}: expected at most {most:,}, got {getattr(self, name)}")
         for name in ("dropout", "attention_dropout", "activation_dropout"):
             if not 0 <= getattr(self, name) < 1:
                 raise ValueError(f"{name}: expected 0 <= {name} < 1, got {getattr(self, name)}")
@@ -178,6 +184,15 @@ class Transformer(TranslationModel):
         logits: Tensor = self.packed_output(hidden)
         return logits
 
+    def recompute_layers(self) -> None:
+        """Gradient checkpointing."""
+        self.encoder.recompute = self.decoder.recompute = True
+
+    def units(self) -> list[list[nn.Module]]:
+        """The layers; keys and values of the source are computed for all decoder layers at once, before them."""
+        of_source: list[nn.Module] = [layer.cross_attention.kv for layer in self.decoder.own_layers()]
+        return [[layer] for layer in self.encoder.layers] + [of_source] + [[layer] for layer in self.decoder.layers]
+
     def description(self) -> dict[str, Any]:
         """The shape."""
         return {"shape": asdict(self.shape)}
@@ -199,13 +214,14 @@ class Encoder(nn.Module):
         self.embedding_norm = nn.LayerNorm(shape.dim)
         self.dropout = Dropout(shape.dropout)
         self.layers = nn.ModuleList(EncoderLayer(shape) for _ in range(shape.encoder_layers))
+        self.recompute = False
         self.final_norm = nn.LayerNorm(shape.dim)
 
     def forward(self, x: Tensor, mask: Tensor | None) -> Tensor:
         """x (B, S, dim); mask as in `Memory`."""
         x = self.dropout(self.embedding_norm(x))
         for layer in self.layers:
-            x = layer(x, mask)
+            x = _applied(layer, x, mask, recompute=self.recompute)
         states: Tensor = self.final_norm(x)
         return states
 
@@ -218,17 +234,18 @@ class Decoder(nn.Module):
         self.embedding_norm = nn.LayerNorm(shape.dim)
         self.dropout = Dropout(shape.dropout)
         self.layers = nn.ModuleList(DecoderLayer(shape) for _ in range(shape.decoder_layers))
+        self.recompute = False
         self.final_norm = nn.LayerNorm(shape.dim)
 
     def remember(self, states: Tensor) -> tuple[KeyValue, ...]:
         """Keys and values of the encoder states for each layer."""
-        return tuple(layer.cross_attention.remember(states) for layer in self._layers())
+        return tuple(layer.cross_attention.remember(states) for layer in self.own_layers())
 
     def forward(self, x: Tensor, memory: Memory) -> Tensor:
         """x (B, T, dim)."""
         x = self.dropout(self.embedding_norm(x))
         for layer, source in zip(self.layers, memory.layers, strict=True):
-            x = layer(x, source, memory.mask)
+            x = _applied(layer, x, source, memory.mask, recompute=self.recompute)
         states: Tensor = self.final_norm(x)
         return states
 
@@ -239,12 +256,13 @@ class Decoder(nn.Module):
         hidden = torch.cat([cache.hidden, own.expand(len(x), -1, -1)], 2)
         padding = None if memory.mask is None else _hidden(memory.mask, x.dtype)
         layers = []
-        for layer, source, past in zip(self._layers(), memory.layers, cache.layers, strict=True):
+        for layer, source, past in zip(self.own_layers(), memory.layers, cache.layers, strict=True):
             x, seen = layer.step(x, source, padding, past, hidden)
             layers.append(seen)
         return self.final_norm(x), replace(cache, layers=tuple(layers), hidden=hidden, length=cache.length + 1)
 
-    def _layers(self) -> list[DecoderLayer]:
+    def own_layers(self) -> list[DecoderLayer]:
+        """The layers."""
         return [layer for layer in self.layers if isinstance(layer, DecoderLayer)]  # for mypy; all are
 
 
@@ -408,6 +426,15 @@ def unpadded(padded: Tensor, lengths: Tensor) -> Tensor:
     return padded.flatten(0, 1)[places.to(padded.device)]
 
 
+def _applied(layer: nn.Module, *inputs: Any, recompute: bool) -> Tensor:
+    """The output of a layer. `recompute`: the backward pass computes it again, with the same dropout."""
+    if recompute and torch.is_grad_enabled():
+        output: Tensor = checkpoint(layer, *inputs, use_reentrant=False)
+    else:
+        output = layer(*inputs)
+    return output
+
+
 def _select(layers: tuple[KeyValue, ...], rows: Tensor) -> tuple[KeyValue, ...]:
     # index_select is twice as fast as key[rows]
     return tuple((key.index_select(0, rows), value.index_select(0, rows)) for key, value in layers)
@@ -463,8 +490,8 @@ def _embedding(pieces: int, dim: int) -> nn.Embedding:
     return embedding
 
 
-def _linear(inputs: int, outputs: int) -> Linear:
-    linear = Linear(inputs, outputs)
+def _linear(inputs: int, outputs: int, kind: type[Linear] = Linear) -> Linear:
+    linear = kind(inputs, outputs)
     nn.init.xavier_uniform_(linear.weight)
     nn.init.zeros_(linear.bias)
     return linear
@@ -472,21 +499,38 @@ def _linear(inputs: int, outputs: int) -> Linear:
 
 def _attention_input(dim: int, parts: int) -> Linear:
     """Projection to queries, keys or values, or several of them; each part is initialised as in fairseq."""
-    linear = _linear(dim, parts * dim)
+    linear = _linear(dim, parts * dim, Linear if parts == 1 else JointProjection)
     for part in linear.weight.data.view(parts, dim, dim):
         nn.init.xavier_uniform_(part, gain=2**-0.5)
-    if parts > 1:
-        keys = slice((parts - 2) * dim, (parts - 1) * dim)  # before the values
-        linear.bias.register_hook(lambda gradient: _without(gradient, keys))  # type: ignore[no-untyped-call]
     return linear
 
 
-def _without(gradient: Tensor, part: slice) -> Tensor:
-    """Zero the gradient of the key bias, so that the bias stays 0.
+class JointProjection(Linear):
+    """A projection to several parts, the keys before the values at the end, whose key bias has no gradient.
 
-    It adds the same value to all attention logits of a query, so it has no effect. Its gradient is only rounding error,
-    which Adam would scale up to full steps, so that runs that differ only in rounding would diverge.
+    That bias adds the same value to all attention logits of a query, so it has no effect. Its gradient is only rounding
+    error, which Adam would scale up to full steps, so that runs that differ only in rounding would diverge. (A hook on
+    the parameter would be lost where FSDP puts another parameter in its place.)
     """
-    gradient = gradient.clone()
-    gradient[part] = 0
-    return gradient
+
+    def forward(self, x: Tensor) -> Tensor:
+        """x (..., dim) -> (..., parts * dim)"""
+        if not torch.is_grad_enabled():
+            return self.product(x, self.bias)
+        keys = slice(-2 * self.in_features, -self.in_features)
+        return self.product(x, _Constant.apply(self.bias, keys))  # type: ignore[no-untyped-call]
+
+
+class _Constant(torch.autograd.Function):
+    """The same values, with no gradient for a part of them."""
+
+    @staticmethod
+    def forward(ctx: Any, values: Tensor, part: slice) -> Tensor:
+        ctx.part = part
+        return values.view_as(values)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
+        gradient = gradient.clone()
+        gradient[ctx.part] = 0
+        return gradient, None

@@ -1,4 +1,4 @@
-"""Progress of a run on standard error: a live view on a terminal, plain lines elsewhere."""
+"""Progress of a run on standard error: a live view on a terminal or in a notebook, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from contextlib import contextmanager
 from time import monotonic
 
 from rich.console import Console, Group, RenderableType
-from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from evenglot.live import View, can_be_live, say, view_on
 from evenglot.runs.events import (
     BalanceEvent,
     CheckpointEvent,
@@ -29,7 +29,8 @@ from evenglot.runs.events import (
 )
 from evenglot.runs.standings import Standings, aimed_at
 from evenglot.tables import table
-from evenglot.wording import duration, number, percent
+from evenglot.verbosity import verbosity
+from evenglot.wording import counted, duration, number, percent
 
 SECONDS_BETWEEN_PICTURES = 1.0  # drawing takes about 10 ms, and training waits for it
 MOST_ROWS = 12
@@ -55,7 +56,7 @@ class Display:
         self._step, self._total = 0, 0
         self._start_step: int | None = None
         self._start_time = clock()
-        self._live: Live | None = None
+        self._live: View | None = None
         self._last_picture = -math.inf
         self._folders: dict[int, str] = {}  # of checkpoints, by step
         self._next_mixture = 0  # first step at which the mixture is printed
@@ -77,9 +78,10 @@ class Display:
                 numbers = {"loss": loss, "learning_rate": rate, "tokens_per_second": speed}
                 self._take_numbers(event.step, event.total_updates, numbers)
             case DoneEvent():
-                self._wipe()
+                self._close(None)
+        tell = self.warn if isinstance(event, WarningEvent) else self.note
         for line in self._lines(event, before):
-            self.note(line)
+            tell(line)
         self._redraw(now=not isinstance(event, StepEvent))  # step events may come with every update
 
     def update(self, step: int, total: int, **numbers: float | None) -> None:
@@ -90,28 +92,31 @@ class Display:
         self._redraw()
 
     def note(self, text: str) -> None:
-        """Print a line above the progress bar."""
+        """Print a line above the progress bar, unless only warnings are wanted."""
+        if verbosity() != "quiet":
+            self.warn(text)
+
+    def warn(self, text: str) -> None:
+        """Print a line above the progress bar in any case."""
         with self._tolerate_closed_terminal():
-            self.console.print(text, highlight=False, soft_wrap=True, markup=False)
+            say(self.console, text)
 
     def show(self, picture: RenderableType) -> None:
         """Print a table above the progress bar."""
-        with self._tolerate_closed_terminal():
-            self.console.print(picture)
+        if verbosity() != "quiet":
+            with self._tolerate_closed_terminal():
+                self.console.print(picture)
 
     def close(self) -> None:
         """Stop the live view and restore the terminal."""
+        self._close(self._picture() if self._live is not None else None)
+
+    def _close(self, last: RenderableType | None) -> None:
+        """Without a last picture, nothing is left of the live view: the final lines replace it."""
         live, self._live, self._closed = self._live, None, True
         if live is not None:
             with self._tolerate_closed_terminal():
-                live.update(self._picture())
-                live.stop()
-
-    def _wipe(self) -> None:
-        """Remove the live view; the final lines replace it."""
-        if self._live is not None:
-            self._live.transient = True
-        self.close()
+                live.close(last)
 
     @contextmanager
     def _tolerate_closed_terminal(self) -> Iterator[None]:
@@ -126,7 +131,7 @@ class Display:
 
     @property
     def _is_live(self) -> bool:
-        return self.console.is_terminal and not self.console.is_dumb_terminal
+        return can_be_live(self.console) and verbosity() != "quiet"
 
     # State
 
@@ -192,7 +197,7 @@ class Display:
     def _closing_lines(self, event: DoneEvent) -> list[str]:
         time = f" in {duration(event.seconds)}" if event.seconds is not None else ""
         reason = f" ({REASONS.get(event.reason, event.reason)})" if event.reason else ""
-        lines = [f"done  {event.step:,} updates{time}{reason}"]
+        lines = [f"done  {counted(event.step, 'update')}{time}{reason}"]
         best = event.best_step
         if best is not None:
             folder = event.best_folder or self._folders.get(best)
@@ -211,16 +216,8 @@ class Display:
         self._last_picture = self._clock()
         with self._tolerate_closed_terminal():
             if self._live is None:
-                self._live = self._open()
-            self._live.update(self._picture(), refresh=True)
-
-    def _open(self) -> Live:
-        # Do not redirect standard output if it is a file, a pipe or closed.
-        on_screen = sys.stdout is not None and sys.stdout.isatty()
-        live = Live(console=self.console, auto_refresh=False, redirect_stdout=on_screen)
-        live.start()
-        self.console.show_cursor(True)  # a killed process must not leave the cursor hidden
-        return live
+                self._live = view_on(self.console)
+            self._live.update(self._picture())
 
     def _picture(self) -> RenderableType:
         rows = min(MOST_ROWS, self.console.height - OTHER_LINES)

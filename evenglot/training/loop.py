@@ -3,28 +3,30 @@
 from __future__ import annotations
 
 from functools import cache, partial
-from pathlib import Path
 from time import monotonic
 from typing import Any
 
+import numpy as np
 import torch
 
 from evenglot.balance import Balancer, Split
 from evenglot.batches.draw import Interval, draw
 from evenglot.batches.fit import fit
-from evenglot.batches.load import Batch, Loader, load
+from evenglot.batches.load import Batch, Loader, collate, load
 from evenglot.config import Config
 from evenglot.corpus.store import Store
-from evenglot.model.families import fingerprint
-from evenglot.runs.checkpoint import average
+from evenglot.directions import whole_direction
+from evenglot.runs.checkpoint import average, refuse_misfit
 from evenglot.runs.run import Run, RunError
 from evenglot.training.memory import memory_errors_explained
-from evenglot.training.model import create_model
+from evenglot.training.model import create_model, init_fingerprint
 from evenglot.training.optimizer import create_optimizer, learning_rate, load_optimizer_tensors, optimizer_tensors
 from evenglot.training.parallel import Processes
+from evenglot.training.parallel_modes import load_weights, parallel_mode, whole_weights
 from evenglot.training.position import Position
 from evenglot.training.probe import mean_cosines
 from evenglot.training.record import Record
+from evenglot.training.saved_state import refuse_invalid
 from evenglot.training.saving import Checkpointer, Moment, Snapshot
 from evenglot.training.signals import StopRequest, stop_requests
 from evenglot.training.step import Observed, Step
@@ -38,14 +40,15 @@ class Training:
         self.config, self.settings = config, config.train
         self.home, self.store, self.balancer, self.processes = run, store, balancer, processes
         self.groups = config.data.groups
-        self.init = None if config.model.init is None else fingerprint(Path(config.model.init))
-        self.model = create_model(config, store).to(processes.device)
+        self.init = init_fingerprint(config)
+        self.model = create_model(config, store)
+        mode = parallel_mode(self.model, self.settings, processes)
         self.optimizer = create_optimizer(self.model, self.settings)
         self.rate = learning_rate(self.settings)
-        self.step = Step.of(config, store, self.model, self.optimizer, processes)
+        self.step = Step.of(config, store, self.model, self.optimizer, processes, mode)
         self.corpora = {name: store.corpus(name, "train") for name in self.step.names}
         self.validator = Validator(self.step, store, config.batches.tokens_per_batch, self.settings)
-        self.record = Record(config, run, store, processes)
+        self.record = Record(config, run, store, processes, mode.name)
         self.at = Position.start(self.step.names, config.interval_updates)
         self.checkpointer = Checkpointer(run, self.settings, processes, self.record.checkpoint, self.record.say)
 
@@ -78,6 +81,7 @@ class Training:
 
     def _begin(self, resume: bool) -> None:
         """Resume from a checkpoint, if requested and there is one; else start the run."""
+        self._rehearse()
         resumed = resume and self._restore()
         if not resumed:
             self.record.log.rewind(0)  # remove the events of a run that was killed before its first checkpoint
@@ -100,6 +104,14 @@ class Training:
             each=self._seconds_of_an_update(loader),
         )
         self.record.warnings(self.balancer, loader, updates)
+
+    def _rehearse(self) -> None:
+        """In new and resumed runs alike, if the mode needs it: a backward pass over one pair, without an effect."""
+        if not self.step.mode.rehearsals:
+            return
+        name = next(name for name in self.step.names if len(self.corpora[name]))
+        first = np.zeros(1, dtype=np.int64)
+        self.step.rehearse(collate([self.corpora[name]], first.astype(np.int32), first, self.model.symbols.pad))
 
     def _draw_interval(self) -> Loader:
         """Draw the samples of the current interval; a resumed run draws the same ones."""
@@ -228,9 +240,14 @@ class Training:
     # ---------------------------------------------------------------------------------------------- observations
 
     def _observe(self, seen: Observed, split: Split) -> None:
-        """Pass loss sums and counts per group to the balancer, in the unit it uses."""
+        """Pass loss sums and counts per group to the balancer, in the unit it uses.
+
+        A corpus with a name of its own has no validation text of its own: that of its direction counts.
+        """
         signal = self.balancer.needs.losses
         losses, counts = seen.by_direction(self.step.names, "token" if signal is None else signal.unit)
+        if split == "valid":
+            losses, counts = ({name: each[whole_direction(name)] for name in each} for each in (losses, counts))
         self.balancer.observe(self.groups.sum(losses), self.groups.sum(counts), split)
 
     def _probe_gradients(self) -> None:
@@ -285,7 +302,7 @@ class Training:
     def _snapshot(self) -> Snapshot:
         """What a checkpoint stores besides the position."""
         return Snapshot(
-            self.model.state_dict(),
+            whole_weights(self.model),
             optimizer_tensors(self.optimizer, self.model),
             {
                 "balancer": self.balancer.state_dict(),
@@ -307,6 +324,7 @@ class Training:
             return False
         found, content = newest
         state = content.state
+        refuse_invalid(state, found, self.step.names)
         if state["store"] != self.store.fingerprint:
             raise RunError(
                 f"{self.store.folder}: the content of the store has changed since this run started, so its batches "
@@ -317,7 +335,8 @@ class Training:
                 f"{self.config.model.init}: the checkpoint in model.init has changed since this run started; restore "
                 "it, or start a new run with --out"
             )
-        self.model.load_state_dict(content.model)
+        refuse_misfit(self.model, content.model, found.folder)
+        load_weights(self.model, content.model)
         load_optimizer_tensors(self.optimizer, self.model, content.optimizer)
         if state["scaler"] and self.step.scaler.is_enabled():
             self.step.scaler.load_state_dict(state["scaler"])
@@ -331,7 +350,7 @@ class Training:
         """Average the last `count` regular checkpoints, validate the result and save it."""
         chosen = self.checkpointer.last_regular(count)
         averaged, own = average(chosen), {name: weight.clone() for name, weight in self.model.state_dict().items()}
-        self.model.load_state_dict(averaged)
+        load_weights(self.model, averaged)
         result = self.validator.validate() if self.validator.names else None
         self.model.load_state_dict(own)
         score, steps = None if result is None else result.score, [each.step for each in chosen]

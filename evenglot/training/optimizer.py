@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from evenglot.config import TrainSettings
+from evenglot.training.parallel_modes import divided_like, whole
 
 Schedule = Callable[[int], float]
 
@@ -55,9 +56,9 @@ FALLS: Mapping[str, Callable[[TrainSettings], Schedule]] = {
 
 
 def create_optimizer(model: nn.Module, settings: TrainSettings) -> torch.optim.Optimizer:
-    """AdamW with decoupled weight decay on all parameters, like fairseq's Adam."""
+    """AdamW with decoupled weight decay on all parameters that are trained, like fairseq's Adam."""
     return torch.optim.AdamW(
-        model.parameters(),
+        [parameter for parameter in model.parameters() if parameter.requires_grad],
         lr=settings.learning_rate,
         betas=settings.betas,
         eps=settings.epsilon,
@@ -66,19 +67,28 @@ def create_optimizer(model: nn.Module, settings: TrainSettings) -> torch.optim.O
     )
 
 
+MOMENTS = ("exp_avg", "exp_avg_sq")  # of AdamW, for each weight; with `step`, the whole state
+
+
 def optimizer_tensors(optimizer: torch.optim.Optimizer, model: nn.Module) -> dict[str, Tensor]:
     """The optimizer state, keyed by parameter name: 'encoder.norm.weight/exp_avg'."""
     return {
-        f"{name}/{key}": value
+        f"{name}/{key}": whole(value)
         for name, parameter in model.named_parameters()
         for key, value in optimizer.state[parameter].items()
     }
 
 
 def load_optimizer_tensors(optimizer: torch.optim.Optimizer, model: nn.Module, tensors: Mapping[str, Tensor]) -> None:
-    """Restore a saved optimizer state."""
+    """Restore a saved optimizer state; ValueError if it is not one of this model, which could end the process."""
     parameters = dict(model.named_parameters())
+    saved = {name.rpartition("/")[0] for name in tensors} & parameters.keys()  # not frozen or unused parameters
+    moments = {f"{name}/{key}": parameters[name].shape for name in saved for key in MOMENTS}
+    expected = {**moments, **{f"{name}/step": torch.Size() for name in saved}}
+    if {name: value.shape for name, value in tensors.items() if value.dtype == torch.float32} != expected:
+        raise ValueError("optimizer state: does not fit the model; the checkpoint is damaged or of another run")
     for full_name, value in tensors.items():
         name, _, key = full_name.rpartition("/")
         parameter = parameters[name]
-        optimizer.state[parameter][key] = value.to(parameter.device)
+        is_whole = value.shape != parameter.shape  # the number of updates
+        optimizer.state[parameter][key] = value.to(parameter.device) if is_whole else divided_like(value, parameter)

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
+from datetime import timedelta
 from functools import cache
 from typing import Literal
 
@@ -16,7 +17,10 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from evenglot.config import TrainSettings
+from evenglot.model.devices import usable_device
 from evenglot.processor import features
+from evenglot.processor import threads as usable_threads
+from evenglot.training.stalls import stalls_named
 
 CPU = torch.device("cpu")
 Precision = Literal["float32", "bfloat16", "float16"]
@@ -77,6 +81,10 @@ class Processes:
         for gradient, total in zip(gradients, totals, strict=True):
             gradient.copy_(total.view_as(gradient))
 
+    def peak_memory(self) -> int | None:
+        """Bytes of GPU memory that tensors of this process have used at most; None on a CPU."""
+        return torch.cuda.max_memory_allocated(self.device) if self.device.type == "cuda" else None
+
     def wait(self) -> None:
         """Wait until all processes have reached this point."""
         if self.world > 1:
@@ -87,22 +95,25 @@ class Processes:
 def processes(settings: TrainSettings) -> Iterator[Processes]:
     """Join the process group, if `torchrun` started several processes, and choose device, precision and threads."""
     world, rank, local_rank = (int(os.environ.get(name, default)) for name, default in ENVIRONMENT.items())
-    on_gpu = settings.device == "cuda" or (settings.device == "auto" and torch.cuda.is_available())
-    if on_gpu and not torch.cuda.is_available():
-        raise ValueError("train.device: no CUDA device available; use 'cpu' or 'auto'")
-    device = torch.device("cuda", local_rank) if on_gpu else torch.device("cpu")
+    device = usable_device(settings.device, "train.device")
+    on_gpu = device.type == "cuda"
+    if device.type == "mps" and world > 1:
+        raise ValueError("train.device: mps works in one process only; start it without torchrun, or use 'cpu'")
     if on_gpu:
+        device = torch.device("cuda", local_rank)
         if local_rank >= torch.cuda.device_count():
             raise ValueError(
                 f"at least {local_rank + 1} processes for {torch.cuda.device_count()} GPUs; start one process per GPU"
             )
         torch.cuda.set_device(device)
-    threads = settings.threads or max(1, cores() // int(os.environ.get("LOCAL_WORLD_SIZE", "1")))
+    threads = settings.threads or usable_threads(int(os.environ.get("LOCAL_WORLD_SIZE", "1")))
     torch.set_num_threads(threads)
     if world > 1:
-        dist.init_process_group("cpu:gloo,cuda:nccl" if on_gpu else "gloo")
+        timeout = timedelta(minutes=settings.timeout)
+        dist.init_process_group("cpu:gloo,cuda:nccl" if on_gpu else "gloo", timeout=timeout)
     try:
-        yield Processes(rank, world, device, _precision(settings, on_gpu), threads)
+        with stalls_named(rank, world, settings.timeout):
+            yield Processes(rank, world, device, _precision(settings, device), threads)
     finally:
         if world > 1:
             dist.destroy_process_group()
@@ -111,13 +122,10 @@ def processes(settings: TrainSettings) -> Iterator[Processes]:
 ENVIRONMENT = {"WORLD_SIZE": "1", "RANK": "0", "LOCAL_RANK": "0"}  # as set by torchrun
 
 
-def cores() -> int:
-    """The number of cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def _precision(settings: TrainSettings, on_gpu: bool) -> Precision:
-    if on_gpu:
+def _precision(settings: TrainSettings, device: torch.device) -> Precision:
+    if device.type == "mps":
+        return "float32"
+    if device.type == "cuda":
         best: Precision = "bfloat16" if torch.cuda.is_bf16_supported(including_emulation=False) else "float32"
         return best if settings.precision == "auto" else settings.precision
     if settings.precision == "float16":

@@ -8,15 +8,17 @@ from evenglot.balance import Balancer, Signal
 from evenglot.balance.baseline import baseline_about
 from evenglot.config import BalanceSettings, Config
 from evenglot.corpus.store import Store
-from evenglot.model.families import read_config
-from evenglot.runs.run import RunError
+from evenglot.directions import whole_direction
+from evenglot.model.families import is_run, read_config
+from evenglot.runs.run import Run, RunError
+from evenglot.training.continuation import max_positions
 from evenglot.wording import some
 
 
 def refuse_without_validation(balancer: Balancer, store: Store) -> None:
     """Refuse a strategy that uses validation losses or gradients if a direction has no validation text."""
     if balancer.needs.validation_text:
-        missing = [name for name in store.directions if "valid" not in store.splits(name)]
+        missing = [name for name in store.directions if "valid" not in store.splits(whole_direction(name))]
         if missing:
             raise RunError(
                 f"{store.folder}: the strategy needs validation text, but the store has none for {some(missing)}; add "
@@ -41,9 +43,9 @@ def refuse_other_baseline(balance: BalanceSettings, signal: Signal | None, smoot
 
 def refuse_long_sentences(config: Config, store: Store) -> None:
     """Refuse sentences with more subwords than the model has positions."""
-    init = config.model.init
-    most = config.model.max_positions if init is None else read_config(Path(init)).max_positions
-    advice = "raise model.max_positions or lower clean.max_pieces" if init is None else "lower clean.max_pieces"
+    most = _max_positions(config)
+    is_new = config.model.init is None
+    advice = "raise model.max_positions or lower clean.max_pieces" if is_new else "lower clean.max_pieces"
     for name in store.directions:
         for split in {"train", "valid"} & set(store.splits(name)):
             corpus = store.corpus(name, split)
@@ -53,3 +55,10 @@ def refuse_long_sentences(config: Config, store: Store) -> None:
                     f"{store.folder}: {name} ({split}) has a sentence of {longest} subwords, but the model has only "
                     f"{most} positions; {advice}"
                 )
+
+
+def _max_positions(config: Config) -> int:
+    if config.model.init is None:
+        return config.model.max_positions
+    folder = Path(config.model.init)
+    return max_positions(Run(folder)) if is_run(folder) else read_config(folder).max_positions

@@ -47,8 +47,9 @@ OVERFIT = 1.03  # warn if a validation loss exceeds its lowest by this factor wh
 class Record:
     """Makes the events of a run. Their mappings are keyed by direction, except the cosines (by group)."""
 
-    def __init__(self, config: Config, run: Run, store: Store, processes: Processes) -> None:
+    def __init__(self, config: Config, run: Run, store: Store, processes: Processes, parallel: str = "flat") -> None:
         self.config, self.home, self.store, self.processes = config, run, store, processes
+        self.parallel = parallel
         self.names = sorted(store.directions)
         self.groups = config.data.groups
         self.samples_every_step = config.balance.description.samples_every_step
@@ -133,6 +134,7 @@ class Record:
                 device=str(self.processes.device),
                 precision=self.processes.precision,
                 processes=self.processes.world,
+                parallel=self.parallel,
                 threads=self.processes.threads,
                 tokens_per_update=self.config.batches.tokens_per_update,
                 updates=updates,
@@ -149,7 +151,11 @@ class Record:
         changed = self.home.changes(self.config)
         self.log.write(
             ResumeEvent(
-                step=step, processes=self.processes.world, threads=self.processes.threads, changed=sorted(changed)
+                step=step,
+                processes=self.processes.world,
+                parallel=self.parallel,
+                threads=self.processes.threads,
+                changed=sorted(changed),
             )
         )
 
@@ -281,6 +287,7 @@ class Record:
                 best_step=best.step,
                 best_score=best.score,
                 best_folder=self._relative(best),
+                gpu_memory=self.processes.peak_memory(),
             )
         )
         if self.display is not None:

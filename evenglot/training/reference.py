@@ -9,17 +9,18 @@ from evenglot.balance.baseline import baseline_about
 from evenglot.config import BalanceSettings, Config
 from evenglot.corpus.prepared import open_prepared
 from evenglot.corpus.store import Store
-from evenglot.model import families
+from evenglot.directions import whole_direction
 from evenglot.model.interface import TranslationModel
 from evenglot.progress import Bars
 from evenglot.runs.checkpoint import fingerprint, model_of
 from evenglot.runs.events import DoneEvent, ReferenceCost, of_kind
 from evenglot.runs.log import read_log
 from evenglot.runs.run import Run, RunError
-from evenglot.training.model import create_model
+from evenglot.training.model import create_model, init_fingerprint
 from evenglot.training.parallel import Processes
 from evenglot.training.step import Step
 from evenglot.training.validation import losses_of
+from evenglot.wording import counted
 
 
 def baseline(
@@ -43,7 +44,8 @@ def baseline(
     content = chosen.read()
     if content.state.get("store") != store.fingerprint:
         raise RunError(f"{store.folder}: the content of the store has changed since this run was trained; train again")
-    losses = _losses_of(model_of(content), config, store, signal, processes, bars)
+    model = model_of(content, chosen.folder, config.model.init)
+    losses = _losses_of(model, config, store, signal, processes, bars)
     if processes.is_first:
         save_baseline(
             out,
@@ -64,9 +66,7 @@ def init_baseline(
     """`balance.baseline: init`: the losses of the pretrained model before its first update, written to `out`."""
     losses = _losses_of(create_model(config, store), config, store, signal, processes, bars)
     if processes.is_first:
-        save_baseline(
-            out, losses, model=families.fingerprint(Path(config.model.init or "")), **_about(config, store, signal)
-        )
+        save_baseline(out, losses, model=init_fingerprint(config) or "", **_about(config, store, signal))
     processes.wait()
     return losses
 
@@ -76,12 +76,13 @@ def _losses_of(
 ) -> dict[str, float]:
     """Mean losses per direction and per group, without dropout."""
     step = Step.of(config, store, model.to(processes.device), None, processes)
-    missing = [name for name in step.names if signal.split not in store.splits(name)]
+    texts = {name: name if signal.split == "train" else whole_direction(name) for name in step.names}
+    missing = [name for name, text in texts.items() if signal.split not in store.splits(text)]
     if missing:
         raise RunError(f"{store.folder}: no {signal.split} text for {', '.join(missing)}; add data.{signal.split}")
-    corpora = {name: store.corpus(name, signal.split) for name in step.names}
+    corpora = {name: store.corpus(text, signal.split) for name, text in texts.items()}
     pairs = sum(map(len, corpora.values()))
-    with bars.task(f"losses of {pairs:,} pairs", None) as advance:
+    with bars.task(f"losses of {counted(pairs, 'pair')}", pairs) as advance:
         seen = losses_of(step, corpora, config.batches.tokens_per_batch, advance)
     by_direction = seen.by_direction(step.names, signal.unit)
     sums, counts = ({**each, **config.data.groups.sum(each)} for each in by_direction)
@@ -117,10 +118,10 @@ def reference_cost(config: Config, run: Run) -> ReferenceCost | None:
 
 
 def reference_config(config: Config, mixture: str) -> Config:
-    """The same configuration with a fixed mixture; the paper takes its baselines from proportional sampling."""
+    """The configuration of the reference run: with a fixed mixture, and the settings of `reference_run`."""
     strategy, options = keep_mixture(mixture)
     balance = BalanceSettings.model_validate({"strategy": strategy, **options, "p_unit": config.balance.p_unit})
-    return config.model_copy(update={"balance": balance})
+    return config.reference_run.changed(config).model_copy(update={"balance": balance})
 
 
 def with_baseline(config: Config, file: Path) -> BalanceSettings:

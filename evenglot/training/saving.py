@@ -109,8 +109,8 @@ class Checkpointer:
         if not self.policy.due(moment, at.step, at.validated):
             return
         replaced = self.policy.add(moment, at.step, at.validated)
+        taken = snapshot()  # on all processes: each may have a part of the weights
         if self.processes.is_first:
-            taken = snapshot()
             saved = checkpoint.save(
                 self.run.checkpoints,
                 at.step,

@@ -18,9 +18,10 @@ from evenglot.config import Config
 from evenglot.corpus.store import Store
 from evenglot.directions import GroupMap
 from evenglot.model.interface import TranslationModel
-from evenglot.model.loss import BatchLoss, batch_loss, direction_sums, hidden_states, loss_of_hidden
+from evenglot.model.loss import BatchLoss, batch_loss, direction_sums, loss_of_hidden
 from evenglot.seeding import generator
 from evenglot.training.parallel import Processes
+from evenglot.training.parallel_modes import Flat, whole
 from evenglot.wording import some
 
 Numbers = NDArray[np.float64]
@@ -90,6 +91,7 @@ class Step:
         model: TranslationModel,
         optimizer: torch.optim.Optimizer | None,
         processes: Processes,
+        mode: Flat | None = None,
         *,
         characters: Tensor,
         names: Sequence[str],
@@ -98,6 +100,7 @@ class Step:
         seed: int,
     ) -> None:
         self.model, self.optimizer, self.processes = model, optimizer, processes
+        self.mode = mode or Flat(model, processes)
         self.characters = characters  # number of characters of each target subword
         self.names = list(names)
         self.smoothing, self.clip, self.seed = smoothing, clip, seed
@@ -110,12 +113,14 @@ class Step:
         model: TranslationModel,
         optimizer: torch.optim.Optimizer | None,
         processes: Processes,
+        mode: Flat | None = None,
     ) -> Step:
         """Create from a configuration, for the directions of a store."""
         return Step(
             model,
             optimizer,
             processes,
+            mode,
             characters=torch.from_numpy(store.tokenizers.characters()),
             names=sorted(store.directions),
             smoothing=config.train.label_smoothing,
@@ -134,8 +139,7 @@ class Step:
         else:
             factors = self._factors(balancer, groups)
             weights = [batch.weight * factors[batch.direction] / tokens for batch in batches]
-            work = zip(batches, weights, strict=True)
-            losses = [self._backward(self._forward(step, k, batch), batch, w) for k, (batch, w) in enumerate(work)]
+            losses = self._train_batches(step, batches, weights)
         seen = self.all_processes(self._observed(batches, losses))  # last, as reading a loss synchronises with the GPU
         self.check_losses(step, seen.losses)
         return seen, self._take_step(step, seen)
@@ -144,7 +148,7 @@ class Step:
         """Loss sums of this process on these batches, without gradients or dropout."""
         self.model.eval()
         losses = []
-        with torch.no_grad(), self.processes.autocast():
+        with torch.no_grad(), self.mode.evaluation(), self.processes.autocast():
             for batch in batches:
                 weights = torch.ones(len(batch.direction), device=self.processes.device)
                 losses.append(batch_loss(self.model, batch.to(self.processes.device), weights, self.smoothing).sums)
@@ -156,7 +160,10 @@ class Step:
         return Observed(*self.processes.sum(stacked).numpy())
 
     def gradient(self, step: int, batch: Batch, *key: int | str) -> Tensor:
-        """The gradient of the training loss of a batch as one vector, with dropout; does not change the model."""
+        """The gradient of the training loss of a batch as one vector, with dropout; does not change the model.
+
+        Where weights are divided among processes, it is the sum over their batches.
+        """
         self.model.train()
         self.model.zero_grad()
         self._seed_dropout(step, *key)
@@ -164,10 +171,18 @@ class Step:
         with self.processes.autocast():
             loss = batch_loss(self.model, batch.to(self.processes.device), weights, self.smoothing)
         loss.objective.backward()  # type: ignore[no-untyped-call]
-        parts = [p.grad.reshape(-1) for p in self.model.parameters() if p.grad is not None]
+        parts = [whole(p.grad).reshape(-1) for p in self.model.parameters() if p.grad is not None]
         flat = torch.cat(parts)
         self.model.zero_grad()
         return flat
+
+    def rehearse(self, batch: Batch) -> None:
+        """The backward passes with weight 0 that a mode needs before the first update; they change nothing."""
+        self.model.train()
+        for _ in range(self.mode.rehearsals):
+            self._train_batches(0, [batch], [torch.zeros(len(batch.direction))])
+            self.mode.rehearsed()
+            self.model.zero_grad()
 
     def _seed_dropout(self, step: int, *key: int | str) -> None:
         torch.manual_seed(int(generator(self.seed, "dropout", step, *key).integers(2**63)))
@@ -188,14 +203,14 @@ class Step:
         dropout, because the activations of all of them may need too much memory.
         """
         if len(batches) == 1:
-            hidden = self._forward(step, 0, batches[0])
+            hidden = self._forward(step, 0, batches[0], is_last=True)
             sums = [self._loss_sums(hidden.detach(), batches[0])]
             (weights,) = self._example_weights(step, batches, sums, balancer, groups)
             return [self._backward(hidden, batches[0], weights)]
         with torch.no_grad():
-            sums = [self._loss_sums(self._forward(step, k, batch), batch) for k, batch in enumerate(batches)]
-        work = zip(batches, self._example_weights(step, batches, sums, balancer, groups), strict=True)
-        return [self._backward(self._forward(step, k, batch), batch, w) for k, (batch, w) in enumerate(work)]
+            hidden_of = (self._forward(step, k, batch, is_last=False) for k, batch in enumerate(batches))
+            sums = [self._loss_sums(hidden, batch) for hidden, batch in zip(hidden_of, batches, strict=True)]
+        return self._train_batches(step, batches, self._example_weights(step, batches, sums, balancer, groups))
 
     def _example_weights(
         self, step: int, batches: Sequence[Batch], sums: Sequence[Tensor], balancer: Balancer, groups: GroupMap
@@ -219,17 +234,25 @@ class Step:
         with torch.no_grad():
             return self._loss(hidden, batch, torch.zeros(len(batch.direction))).sums.cpu().double()
 
+    def _train_batches(self, step: int, batches: Sequence[Batch], weights: Sequence[Tensor]) -> list[Tensor]:
+        """Accumulate the gradients of all micro-batches. Returns the loss sums of their sentences."""
+        last = len(batches) - 1
+        return [
+            self._backward(self._forward(step, k, batch, is_last=k == last), batch, factors)
+            for k, (batch, factors) in enumerate(zip(batches, weights, strict=True))
+        ]
+
     def _backward(self, hidden: Tensor, batch: Batch, weights: Tensor) -> Tensor:
         """Accumulate gradients. Returns the loss sum of each sentence."""
         loss = self._loss(hidden, batch, weights)
         self.scaler.scale(loss.objective).backward()  # type: ignore[no-untyped-call]
         return loss.sums
 
-    def _forward(self, step: int, position: int, batch: Batch) -> Tensor:
+    def _forward(self, step: int, position: int, batch: Batch, *, is_last: bool) -> Tensor:
         """Hidden states of micro-batch `position`; its dropout does not depend on the number of processes."""
         self._seed_dropout(step, position * self.processes.world + self.processes.rank)
         with self.processes.autocast():
-            return hidden_states(self.model, batch.to(self.processes.device))
+            return self.mode.forward(batch.to(self.processes.device), is_last)
 
     def _loss(self, hidden: Tensor, batch: Batch, weights: Tensor) -> BatchLoss:
         """The loss of a micro-batch, with a factor on the token losses of each sentence."""
@@ -249,10 +272,10 @@ class Step:
     def _take_step(self, step: int, seen: Observed) -> float:
         if self.optimizer is None:
             raise ValueError("optimizer: required for training, but this Step was created without one")
-        self.processes.sum_gradients(self.model)
+        self.mode.sum_gradients()
         self.scaler.unscale_(self.optimizer)
         gradients = [parameter.grad for parameter in self.model.parameters() if parameter.grad is not None]
-        total = torch.nn.utils.get_total_norm(gradients)
+        total = whole(torch.nn.utils.get_total_norm(gradients))
         norm = float(total)
         if not math.isfinite(norm) and self.scaler.get_scale() <= 1:
             self._stop(step, "the gradient", seen.tokens > 0)

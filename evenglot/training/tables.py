@@ -9,7 +9,7 @@ from rich.table import Table
 from evenglot.runs.events import AverageEvent, ConfigEvent, Event, ValidationEvent
 from evenglot.runs.standings import Standings, best_validation, reweights
 from evenglot.tables import table
-from evenglot.wording import duration, number, percent
+from evenglot.wording import counted, duration, number, percent
 
 
 def start_table(event: ConfigEvent) -> Table:
@@ -45,17 +45,13 @@ def start_summary(event: ConfigEvent) -> str:
     time = f"; about {duration(seconds)}" if seconds else ""
     return (
         f"{event.strategy}, {_size(event.parameters)} parameters, {event.device}, {event.precision}, "
-        f"{_count(event.processes, 'process', 'processes')} x {_count(event.threads, 'thread', 'threads')}.\n"
-        f"{event.updates:,} updates of at most {event.tokens_per_update:,.0f} tokens{intervals}{time}."
+        f"{counted(event.processes, 'process', 'processes')} x {counted(event.threads, 'thread')}.\n"
+        f"{counted(event.updates, 'update')} of at most {event.tokens_per_update:,.0f} tokens{intervals}{time}."
     )
 
 
 def _size(parameters: int) -> str:
     return f"{parameters / 1e6:,.1f} million" if parameters >= 1e6 else f"{parameters:,}"
-
-
-def _count(how_many: int, one: str, more: str) -> str:
-    return f"{how_many:,} {one if how_many == 1 else more}"
 
 
 def end_table(events: Sequence[Event]) -> Table:
@@ -82,5 +78,5 @@ def end_table(events: Sequence[Event]) -> Table:
     notes = f"q: share of {of}, in %; train: last training loss."
     if best is not None:
         averaged = " (averaged)" if isinstance(best, AverageEvent) else ""
-        notes += f"\nvalid: validation loss of the best model{averaged}, after {best.step:,} updates."
+        notes += f"\nvalid: validation loss of the best model{averaged}, after {counted(best.step, 'update')}."
     return _with_notes(table("Results per direction", rows, columns), notes)

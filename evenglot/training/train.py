@@ -8,7 +8,13 @@ from pathlib import Path
 
 from evenglot.balance import Signal
 from evenglot.config import BalanceSettings, Config
-from evenglot.corpus.prepared import open_prepared, other_paths, refuse_other_text, refuse_other_tokenizer
+from evenglot.corpus.prepared import (
+    open_prepared,
+    other_paths,
+    refuse_other_text,
+    refuse_other_tokenizer,
+    text_has_changed,
+)
 from evenglot.corpus.store import Store
 from evenglot.files import lock
 from evenglot.progress import Bars
@@ -31,20 +37,26 @@ def train(config: Config, folder: Path, *, resume: bool = False) -> str:
     refuse_other_tokenizer(config, store)
     if not any(run.checkpoints.glob("*")):  # a resumed run compares the content of the store instead
         refuse_other_text(config, store)
+        run.refuse_other_files()
     with processes(config.train) as mine, _only_one(run, mine):
         if mine.is_first:
             for each in (run, run.reference):
                 tidy(each.checkpoints)
             store.verify()
             if config.train.precision not in ("auto", mine.precision):
-                Bars().note(
+                Bars().warn(
                     f"train.precision: {config.train.precision} does not work on this CPU; using {mine.precision}"
                 )
         balance = config.balance
         if mine.is_first and (elsewhere := other_paths(config, store)):
-            Bars().note(
+            Bars().warn(
                 f"{some(elsewhere)}: the paths have changed since the store was prepared. Training uses the store; if "
                 "the text has changed, run `evenglot prepare` first."
+            )
+        elif mine.is_first and text_has_changed(config, store):
+            Bars().note(
+                f"{store.folder}: text files have changed since the store was prepared. Training uses the store, with "
+                "the old text; run `evenglot prepare` to use the new one."
             )
         if (mixture := balance.reference_mixture) is not None:
             reason = _train_reference(config, mixture, run, store, mine, resume)
@@ -94,8 +106,8 @@ def _train_reference(config: Config, mixture: str, run: Run, store: Store, mine:
     if mine.is_first:
         sampling = "proportional sampling" if mixture == "data" else mixture
         bars.note(
-            f"balance.baseline: auto. Training a reference run of the same length with {sampling} first, in "
-            f"{run.reference.folder}; this doubles the cost."
+            f"balance.baseline: auto. Training a reference run with {sampling} first, in {run.reference.folder}; this "
+            "doubles the cost."
         )
     reason = _train(plain, plain.balance, run.reference, store, mine, resume)
     if reason != "stopped":

@@ -14,6 +14,7 @@ from evenglot.batches.load import collate, load
 from evenglot.config import TrainSettings
 from evenglot.corpus.store import Store
 from evenglot.directions import parse
+from evenglot.model.interface import TranslationModel
 from evenglot.model.search import greedy
 from evenglot.progress import Advance
 from evenglot.sequences import ParallelSequences, Sequences
@@ -59,14 +60,15 @@ class Validator:
         """chrF per direction; the directions are distributed over the processes."""
         processes = self.step.processes
         scores = torch.zeros(len(self.names), dtype=torch.float64)
+        model = self.step.mode.own_model()
         for i in range(processes.rank, len(self.names), processes.world):
             name = self.names[i]
             references = self.store.text(name, "valid", "target")[: self.settings.chrf_sentences]
-            scores[i] = sacrebleu.corpus_chrf(self._translate(name, len(references)), [references]).score
+            scores[i] = sacrebleu.corpus_chrf(self._translate(model, name, len(references)), [references]).score
         return dict(zip(self.names, processes.sum(scores).tolist(), strict=True))
 
-    def _translate(self, name: str, sentences: int) -> list[str]:
-        corpus, tokenizers, model = self.corpora[name], self.store.tokenizers, self.step.model
+    def _translate(self, model: TranslationModel, name: str, sentences: int) -> list[str]:
+        corpus, tokenizers = self.corpora[name], self.store.tokenizers
         begin = tokenizers.begin(parse(name))
         device = self.step.processes.device
         model.eval()
@@ -86,7 +88,7 @@ class Validator:
 def losses_of(
     step: Step, corpora: Mapping[str, ParallelSequences], budget: int, advance: Advance | None = None
 ) -> Observed:
-    """Losses on all pairs of these corpora, without dropout, computed by all processes. `advance` counts batches."""
+    """Losses on all pairs of these corpora, without dropout, computed by all processes. `advance` counts pairs."""
     processes = step.processes
     pairs = all_pairs({name: len(corpus) for name, corpus in corpora.items()})
     loader = load(
@@ -102,5 +104,5 @@ def losses_of(
     for _, batches in loader.iterate():
         seen += step.evaluate(batches)
         if advance is not None:
-            advance(1)
+            advance(processes.world * sum(len(batch.direction) for batch in batches))
     return step.all_processes(seen)

@@ -125,6 +125,31 @@ def test_a_run_does_not_go_on_with_other_settings(conf, begun, key, value):
     assert contents(begun) == before
 
 
+def test_what_became_what_is_told_the_strategy_first(conf, begun):
+    settings = [*SHORT, "seed=7", "balance.strategy=temperature", "balance.tau=2"]
+    with pytest.raises(ChangedSettingsError) as error:
+        train(configured(conf, settings), begun, resume=True)
+    before = load_config(begun / "config.yaml", check_files=False).balance.strategy
+    assert f"(balance.strategy: {before} -> temperature, " in str(error.value)
+    assert "balance.tau: (unset) -> 2" in str(error.value)
+    assert "seed: " in str(error.value)
+
+
+def test_a_run_goes_on_without_its_config(begun, conf, tmp_path):
+    finish("train", "--resume", str(begun), "--set", "train.updates=5", output=tmp_path / "output")
+    assert newest(begun).name == "step-00000005"
+    train(configured(conf, overrides(train={"updates": 5})), tmp_path / "whole")
+    assert tensors(begun) == tensors(tmp_path / "whole")
+
+
+@pytest.mark.parametrize("options", [(), ("--resume", "--out", "elsewhere")])
+def test_a_folder_in_place_of_a_config_is_for_resuming_it_only(begun, tmp_path, options):
+    before = contents(begun)
+    line = failure("train", str(begun), *options, output=tmp_path / "output")
+    assert ("--out" if options else "--resume") in line
+    assert contents(begun) == before
+
+
 def test_another_radius_is_named(refused, conf, tmp_path):
     train(configured(conf, overrides({"strategy": "chi-ibr", "rho": 0.1}, train={"updates": 2})), tmp_path / "run")
     line = refused("--resume", settings=overrides({"strategy": "chi-ibr", "rho": 0.2}, train={"updates": 2}))
@@ -363,7 +388,7 @@ def _without_privileges():
 def test_a_folder_must_be_writable(refused, tmp_path):
     (tmp_path / "run").mkdir(mode=0o500)
     line = refused(before=_without_privileges)
-    assert "Permission denied" in line
+    assert ": permission denied; " in line
     assert str(tmp_path / "run") in line
 
 

@@ -32,45 +32,12 @@ from evenglot.training.step import Step
 from evenglot.training.train import train
 from evenglot.training.validation import losses_of
 from tests.checkpoints import CODES, POSITIONS, save_checkpoint
-from tests.tasks import CONFIG, SIZES, write_corpora
+from tests.tasks import SIZES
+from tests.training.commands import arguments, finish, furthest_weights
 from tests.training.helpers import events
+from tests.training.pretrained_task import configured, copied
 
 KINDS = list(CODES)
-OURS = "model: {size: tiny, dim: 32, ffn: 64, encoder_layers: 1, decoder_layers: 1, heads: 2, dropout: 0.1}"
-
-
-def write_config(folder, kind):
-    """A config file beside the text and the checkpoint of this kind."""
-    text = CONFIG.replace(OURS, "model: {init: init}").replace("leakage: false", "leakage: false, max_pieces: 30")
-    file = folder / "conf.yaml"
-    file.write_text(text.replace("data:\n", f"data:\n  codes: {json.dumps(CODES[kind])}\n"))
-    return file
-
-
-@pytest.fixture(scope="session")
-def prepared(tmp_path_factory):
-    """prepared("nllb"): a config file whose store is prepared; one of each kind for all tests."""
-
-    @cache
-    def make(kind):
-        folder = tmp_path_factory.mktemp(kind)
-        write_corpora(folder, dict.fromkeys(SIZES, 60))
-        save_checkpoint(kind, folder / "init")
-        file = write_config(folder, kind)
-        prepare(load_config(file), Bars())
-        return file
-
-    return make
-
-
-def configured(file, *overrides):
-    return load_config(file, ["train.updates=3", "train.warmup=2", *overrides])
-
-
-def copied(file, folder):
-    """The same, to be changed."""
-    shutil.copytree(file.parent, folder)
-    return folder / file.name
 
 
 @cache
@@ -377,3 +344,16 @@ def test_weights_that_do_not_fit_the_config_are_refused(prepared, tmp_path):
     prepare(configured(file), Bars())
     with pytest.raises(PretrainedError, match=r"decoder\.layers\.2"):
         train(configured(file), tmp_path / "run")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", ["ddp", "fsdp"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_two_processes_train_it_as_one_does(prepared, tmp_path, kind, mode):
+    settings = ["train.updates=3", "train.warmup=2", "train.log_every=1", "train.chrf_sentences=2"]
+    train(load_config(prepared(kind), settings), tmp_path / "one")
+    chosen = [*settings, f"train.parallel={mode}"]
+    finish(*arguments(prepared(kind), tmp_path / "two", chosen), output=tmp_path / "said", processes=2)
+    losses = [[event["loss"] for event in events(tmp_path / run, "step")] for run in ("one", "two")]
+    assert losses[0] == pytest.approx(losses[1], rel=1e-5)
+    assert furthest_weights(tmp_path / "one", tmp_path / "two") < 1e-3

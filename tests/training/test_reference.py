@@ -13,7 +13,7 @@ from evenglot.cli import app
 from evenglot.config import load_config
 from evenglot.progress import Bars
 from evenglot.runs.checkpoint import Checkpoint, DamagedCheckpointError, checkpoints, fingerprint, load_model, save
-from evenglot.runs.run import Run, RunError
+from evenglot.runs.run import ChangedSettingsError, Run, RunError
 from evenglot.training.parallel import Processes
 from evenglot.training.reference import baseline, reference_cost
 from evenglot.training.train import train
@@ -217,6 +217,21 @@ def test_auto_with_another_mixture(configure, tmp_path):
         resume=True,
     )
     assert events(tmp_path / "run", "done")[-1]["step"] == 5
+
+
+def test_the_reference_can_have_a_schedule_and_a_length_of_its_own(configure, tmp_path):
+    own = {"train": {"schedule": "inverse-sqrt", "updates": 3}}
+    mine = {"updates": 5, "schedule": "step", "warmup": 1, "log_every": 1}
+    settings = {"train": mine, "batches": SHORT, "reference_run": own}
+    train(configure(AUTO, **settings), tmp_path / "run")
+    reference, run = Run(tmp_path / "run" / "reference"), Run(tmp_path / "run")
+    assert reference.config().train == run.config().train.model_copy(update=own["train"])
+    assert [events(each.folder, "done")[0]["step"] for each in (reference, run)] == [3, 5]
+    rates = [[event["learning_rate"] for event in events(each.folder, "step")] for each in (reference, run)]
+    assert rates[0] != rates[1][:3]
+    train(configure(AUTO, **settings), tmp_path / "run", resume=True)  # nothing has changed
+    with pytest.raises(ChangedSettingsError):
+        train(configure(AUTO, **{**settings, "reference_run": {}}), tmp_path / "run", resume=True)
 
 
 def test_auto_goes_with_groups_of_several_directions(configure, tmp_path):

@@ -2,10 +2,13 @@ import json
 import math
 import os
 import signal
+import socket
+import sqlite3
 import struct
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from time import monotonic, sleep
 from typing import Any
@@ -15,6 +18,7 @@ import pytest
 from evenglot.runs.events import DoneEvent, IntervalEvent, StepEvent, ValidationEvent
 from evenglot.runs.log import Log, read_log
 from evenglot.training.trackers import TensorBoard, WeightsAndBiases, scalars, trackers
+from evenglot.training.trackers.mlflow import PATIENCE as MLFLOW_PATIENCE
 from tests.logs import event
 from tests.patience import PATIENCE
 
@@ -272,6 +276,90 @@ def test_a_new_run_gets_an_id_of_its_own(tmp_path: Path) -> None:
     assert len({file.name for file in _offline_runs(tmp_path)}) == 2
 
 
+@pytest.fixture
+def trackio_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """A place of its own, which Trackio reads from the environment when it is imported."""
+    for name in [name for name in os.environ if name.startswith("TRACKIO_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("TRACKIO_DIR", str(tmp_path / "trackio"))
+    for name in [name for name in sys.modules if name.partition(".")[0] == "trackio"]:
+        monkeypatch.delitem(sys.modules, name)
+    return tmp_path / "trackio"
+
+
+def _points_of_trackio(file: Path) -> Points:
+    with closing(sqlite3.connect(file)) as database:
+        rows = database.execute("select step, metrics from metrics order by id").fetchall()
+    points: Points = {}
+    for step, metrics in rows:
+        for tag, value in json.loads(metrics).items():
+            points.setdefault(tag, []).append((step, value))
+    return points
+
+
+@pytest.fixture
+def mlflow_database(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> str:
+    for name in [name for name in os.environ if name.startswith("MLFLOW_")]:
+        monkeypatch.delenv(name)
+    address = f"sqlite:///{tmp_path / 'mlflow.db'}"
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", address)
+    for name, value in MLFLOW_PATIENCE.items():  # set here, so that they are gone afterwards
+        monkeypatch.setenv(name, value)
+    return address
+
+
+def _crash_and_resume(name: str, folder: Path) -> Path:
+    """A run that is resumed from its checkpoint at step 8, after it was lost at step 11."""
+    path, checkpoints = folder / "log.jsonl", dict[int, int]()
+    log = Log(path, trackers([name], folder))
+    log.write(event("config", 0, directions={}, config={"train": {"learning_rate": 3e-4}, "seed": 1}))
+    _train(log, 1, 11, checkpoints)
+    log.close()
+    resumed = Log(path)
+    resumed.rewind(checkpoints[8])
+    resumed.readers += trackers([name], folder, step=8, kept=read_log(path))
+    _train(resumed, 9, 14, checkpoints)
+    resumed.close()
+    return path
+
+
+def test_trackio_has_every_point_of_a_resumed_run_once(tmp_path: Path, trackio_folder: Path) -> None:
+    path = _crash_and_resume("trackio", tmp_path / "run")
+    (file,) = trackio_folder.glob("evenglot*.db")
+    _same(_points_of_trackio(file), _points_of_log(path))
+    with closing(sqlite3.connect(file)) as database:
+        assert database.execute("select count(distinct run_name) from metrics").fetchone() == (1,)
+        (config,) = database.execute("select config from configs").fetchone()
+    assert json.loads(config)["train"] == {"learning_rate": 3e-4}
+
+
+@pytest.mark.filterwarnings("default::DeprecationWarning")  # MLflow's, about SQLAlchemy
+def test_mlflow_has_every_point_of_a_resumed_run_once(tmp_path: Path, mlflow_database: str) -> None:
+    from mlflow import MlflowClient
+
+    path = _crash_and_resume("mlflow", tmp_path / "run")
+    client = MlflowClient(mlflow_database)
+    (run,) = client.search_runs([client.get_experiment_by_name("evenglot").experiment_id])
+    history = {tag: client.get_metric_history(run.info.run_id, tag) for tag in run.data.metrics}
+    _same({tag: [(p.step, p.value) for p in points] for tag, points in history.items()}, _points_of_log(path))
+    assert run.data.params == {"train.learning_rate": "0.0003", "seed": "1"}
+    assert (run.info.run_name, run.info.status) == ("run", "FINISHED")
+
+
+@pytest.mark.usefixtures("mlflow_database")
+def test_a_tracker_that_cannot_start_is_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        port = closed.getsockname()[1]
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"http://127.0.0.1:{port}")  # where nobody listens
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+    started = trackers(["mlflow", "tensorboard"], tmp_path)
+    assert [type(each) for each in started] == [TensorBoard]
+    assert "mlflow" in capsys.readouterr().err
+    started[0].close()
+
+
 def test_weights_and_biases_that_cannot_start_say_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import wandb
 
@@ -283,7 +371,10 @@ def test_weights_and_biases_that_cannot_start_say_what_to_do(tmp_path: Path, mon
         WeightsAndBiases(tmp_path)
 
 
-@pytest.mark.parametrize(("name", "module"), [("tensorboard", "torch.utils.tensorboard"), ("wandb", "wandb")])
+MODULES = {"tensorboard": "torch.utils.tensorboard", "wandb": "wandb", "trackio": "trackio", "mlflow": "mlflow"}
+
+
+@pytest.mark.parametrize(("name", "module"), MODULES.items())
 def test_a_missing_package_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, module: str) -> None:
     monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(ValueError, match=rf'pip install "evenglot\[{name}\]"'):
