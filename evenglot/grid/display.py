@@ -11,8 +11,10 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from evenglot.grid.plan import Job
+from evenglot.live import say
 from evenglot.runs.log import last_step
-from evenglot.wording import duration
+from evenglot.verbosity import verbosity
+from evenglot.wording import counted, duration
 
 COLUMNS = (
     TextColumn("{task.description}"),
@@ -39,8 +41,10 @@ class GridDisplay:
         self._tasks: dict[str, TaskID] = {}
 
     def __enter__(self) -> Self:
-        self._say(f"{self._runs - self._left} of {self._runs} runs complete; {self._total:,} updates in the others.")
-        if self.console.is_terminal:
+        self._say(
+            f"{self._runs - self._left} of {self._runs} runs complete; {counted(self._total, 'update')} in the others."
+        )
+        if self.console.is_terminal and verbosity() != "quiet":
             self._bars.start()
         return self
 
@@ -76,7 +80,7 @@ class GridDisplay:
         """A run has failed; the others continue."""
         self._runs_failed += 1
         self._gone(job)
-        self._say(message)
+        self._print(message)
 
     def _gone(self, job: Job) -> None:
         self._left -= 1
@@ -88,4 +92,8 @@ class GridDisplay:
         return f"{self._runs - self._left - self._runs_failed}/{self._runs} runs{failed}"
 
     def _say(self, text: str) -> None:
-        self._bars.console.print(text, highlight=False, soft_wrap=True, markup=False)
+        if verbosity() != "quiet":
+            self._print(text)
+
+    def _print(self, text: str) -> None:
+        say(self._bars.console, text)

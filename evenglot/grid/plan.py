@@ -13,6 +13,7 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -27,6 +28,11 @@ from evenglot.config.source import read_source
 from evenglot.runs.run import Run
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")  # of a strategy; it becomes the name of a folder
+OF_GRID = {  # keys of the config that a grid sets for each run
+    "seed": "a grid has several; set seeds",
+    "balance": "a grid has several; set strategies.NAME.balance",
+    "data.directions": "set directions, if the grid has several sets of them",
+}
 SECTIONS = set(Config.model_fields) - {"data", "vocabulary", "store", "seed"}  # all strategies use the same data
 
 
@@ -111,24 +117,47 @@ def is_grid_file(path: Path) -> bool:
         return False
 
 
-def load_grid(path: str | os.PathLike[str]) -> tuple[Grid, list[Job]]:
-    """Read a grid file and build the config of each run; ConfigError lists all errors with their place."""
-    source = read_source(path)
+def load_grid(path: str | os.PathLike[str], overrides: Sequence[str] = ()) -> tuple[Grid, list[Job]]:
+    """Read a grid file and build the config of each run; ConfigError lists all errors with their place.
+
+    `overrides`: 'seeds=[1]' replaces a key of the grid, 'train.updates=100' one of the config of every run.
+    """
+    of_grid, of_runs = _sorted_overrides(overrides)
+    source = read_source(path, of_grid)
     try:
         grid = Grid.model_validate(source.value, context=Context(Path(path).parent.resolve(), source))
     except ValidationError as error:
         raise explain(error, source, lambda keys: [] if keys else list(Grid.model_fields)) from None
-    store = load_config(grid.base, check_files=False).store.folder
+    store = load_config(grid.base, of_runs, check_files=False).store.folder
     chosen: dict[str | None, list[str]] = {
         name: _directions(grid, name, os.fspath(path), store) for name in grid.directions
     }
     jobs = [
-        _job(grid, direction, overrides, strategy, seed, os.fspath(path))
+        _job(grid, direction, of_direction, strategy, seed, os.fspath(path), of_runs)
         for seed in grid.seeds  # outermost, so that an interrupted grid has all strategies with fewer seeds
-        for direction, overrides in (chosen or {None: []}).items()
+        for direction, of_direction in (chosen or {None: []}).items()
         for strategy in _providers_first(grid)
     ]
     return grid, jobs
+
+
+def _sorted_overrides(overrides: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Overrides of the grid's own keys, and of the config; ConfigError for keys that the grid sets for each run."""
+    of_grid = [each for each in overrides if each.partition("=")[0].split(".")[0].strip() in Grid.model_fields]
+    of_runs = [each for each in overrides if each not in of_grid]
+    for override in of_runs:
+        key = override.partition("=")[0].strip()
+        if key in OF_GRID:
+            raise ConfigError([f"--set {key}: {OF_GRID[key]}"])
+    return of_grid, of_runs
+
+
+def matching(jobs: Sequence[Job], patterns: Sequence[str]) -> list[Job]:
+    """The runs with one of these names, which may have wildcards (* ?); ValueError for one that no run has."""
+    for pattern in patterns:
+        if not any(fnmatchcase(job.name, pattern) for job in jobs):
+            raise ValueError(f"--only {pattern}: no run of this grid; `--list` prints their names")
+    return [job for job in jobs if any(fnmatchcase(job.name, pattern) for pattern in patterns)]
 
 
 def _providers_first(grid: Grid) -> list[str]:
@@ -158,19 +187,28 @@ def _directions(grid: Grid, name: str, path: str, store: str) -> list[str]:
     return overrides
 
 
-def _job(grid: Grid, direction: str | None, of_direction: Sequence[str], strategy: str, seed: int, path: str) -> Job:
-    """`of_direction` are the overrides of that set of directions; `path` is that of the grid file."""
+def _job(
+    grid: Grid,
+    direction: str | None,
+    of_direction: Sequence[str],
+    strategy: str,
+    seed: int,
+    path: str,
+    of_runs: Sequence[str],
+) -> Job:
+    """`of_direction` are the overrides of that set of directions, `of_runs` of all runs; `path`: of the grid file."""
     folder = Path(grid.out, *([direction] if direction else []))
     settings = {section: value for section, value in grid.strategies[strategy].items() if value is not None}
     provider = grid.baseline_of(strategy)
     if provider is not None:
         settings["balance"] = {**settings["balance"], "baseline": None}
-    overrides = [f"seed={seed}", *of_direction]
+    overrides = [f"seed={seed}"]
     for section, value in settings.items():
         whole = section == "balance" or not isinstance(
             value, Mapping
         )  # replaced as a whole: options of the base's strategy must not remain
         overrides += [f"{section}={yaml12.dump_line(value)}"] if whole else _keys(section, value)
+    overrides += [*of_runs, *of_direction]  # of_runs replace settings of the strategy, but not the store of directions
     try:
         config = load_config(grid.base, overrides, check_files=False)
     except ConfigError as error:

@@ -1,135 +1,81 @@
-"""Train and score the missing runs of a grid, with the ordinary commands in separate processes."""
+"""Train and score the missing runs of a grid, with the ordinary commands, here or on a Ray cluster."""
 
 from __future__ import annotations
 
-import ctypes
 import os
 import signal
-import subprocess
-import sys
 import time
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Literal
+from typing import Protocol
 
+from evenglot.config import Config
 from evenglot.corpus.prepare import prepare
-from evenglot.files import lock, remove_folder
+from evenglot.files import LockedError, lock, remove_folder
 from evenglot.grid.display import GridDisplay
 from evenglot.grid.keep import keep, restore_baselines
 from evenglot.grid.plan import Grid, Job
+from evenglot.grid.process import OUTPUT, Here, JobError
 from evenglot.grid.status import grid_status, is_trained, length_changed, refuse_to_lengthen, wanted_losses
 from evenglot.progress import Bars
-from evenglot.runs.run import RunError
 from evenglot.runs.scores import scores_file
-from evenglot.training.parallel import cores
+
+__all__ = ["OUTPUT", "Here", "JobError", "Place", "Work", "Workers", "commands", "run_grid"]
 
 SECONDS_BETWEEN_LOOKS = 0.5  # polling interval
-PR_SET_PDEATHSIG = 1
-OUTPUT = "output.txt"  # in the folder of a run: the output of its commands
+STOP = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
+GRID_LOCK = ".grid.lock"  # in the folder of a run; its training has a lock of its own
 
 
-class JobError(RunError):
-    """A run of the grid did not complete.
-
-    kind: "failed" (a command exited with an error), "killed" (by a signal), "stopped" (training was asked to stop and
-    saved a checkpoint), "blocked" (a run that it needs is missing).
-    """
-
-    def __init__(self, job: str, kind: Literal["failed", "killed", "stopped", "blocked"], message: str) -> None:
-        super().__init__(f"{job}: {message}")
-        self.job, self.kind = job, kind
-
-
-@dataclass
-class Working:
-    """A run in progress: the remaining commands and the current process."""
+class Work(Protocol):
+    """A run in progress."""
 
     job: Job
-    commands: deque[list[str]]
-    output: IO[bytes]
-    process: subprocess.Popen[bytes] | None = None
-    command: str = ""
-    threads: int | None = None
-    held: int | None = None  # the lock of the grid; inherited by the process, which may outlive this one
-    output_before: int = 0  # bytes of output before the current command
 
     def advance(self) -> bool:
-        """Start the next command when the current one has ended; False when all are done. JobError if one failed."""
-        if self.process is not None:
-            status = self.process.poll()
-            if status is None:
-                return True
-            if status != 0:
-                raise self._error(status)
-            if self.command == "train" and not is_trained(self.job):  # a stopped run exits without an error
-                raise JobError(
-                    self.job.name,
-                    "stopped",
-                    "training was stopped before its end; run the same command again to resume",
-                )
-        if not self.commands:
-            return False
-        self.output_before = os.fstat(self.output.fileno()).st_size
-        environment = os.environ | ({"OMP_NUM_THREADS": str(self.threads)} if self.threads else {})
-        arguments = self.commands.popleft()
-        self.command = arguments[0]
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "evenglot", *arguments],
-            stdin=subprocess.DEVNULL,
-            stdout=self.output,
-            stderr=subprocess.STDOUT,
-            env=environment,
-            start_new_session=True,  # Ctrl-C reaches only this process, which stops the runs
-            pass_fds=() if self.held is None else (self.held,),
-            preexec_fn=_end_with_parent,
-        )
-        return True
-
-    def _error(self, status: int) -> JobError:
-        """An error with the last line of the command's output."""
-        self.output.seek(self.output_before)
-        lines = self.output.read().decode("utf-8", errors="replace").strip().splitlines()
-        last = lines[-1].removeprefix("evenglot: ") if lines else "no output"
-        if status > 0:
-            return JobError(self.job.name, "failed", f"{last} ({self.output.name})")
-        name = signal.Signals(-status).name
-        return JobError(self.job.name, "killed", f"killed by {name}; last output: {last} ({self.output.name})")
+        """Do what can be done without waiting; False when the run is complete. JobError if it failed."""
 
     def stop(self) -> None:
-        """Ask the current process to end; training saves a checkpoint first."""
-        if self.process is not None and self.process.poll() is None:
-            self.process.terminate()
+        """Ask it to end; training saves a checkpoint first."""
 
     def wait(self) -> None:
-        """Wait until the process has ended."""
-        if self.process is not None:
-            self.process.wait()
-        self.output.close()
+        """Wait until it has ended."""
+
+
+class Place(Protocol):
+    """Where runs are trained."""
+
+    at_once: int  # how many runs are started before another ends
+
+    def threads(self, job: Job) -> int | None:
+        """CPU threads of each process of a run; None: as configured."""
+
+    def start(self, job: Job, commands: Sequence[list[str]], held: Sequence[int]) -> Work:
+        """Start a run; its processes inherit the locks `held`, if they are processes of this machine."""
 
 
 @dataclass
 class Workers:
-    """Runs jobs, at most `at_once` at the same time."""
+    """Runs jobs in a place."""
 
     grid: Grid
     jobs: Sequence[Job]
     every: Sequence[Job]  # all jobs of the grid: they determine which losses a job must compute
-    at_once: int
+    place: Place
     finish: Callable[[Job], None]
     display: GridDisplay
-    held: int | None = None
+    held: Sequence[int] = ()
     failures: list[JobError] = field(default_factory=list)
-    working: list[Working] = field(default_factory=list)
+    working: list[Work] = field(default_factory=list)
 
     def run(self) -> None:
         """Run all jobs that can run; a failure blocks only the jobs that need the failed run."""
         waiting = list(self.jobs)
         try:
             while waiting or self.working:
-                while len(self.working) < self.at_once and (job := self._next(waiting)) is not None:
+                while len(self.working) < self.place.at_once and (job := self._next(waiting)) is not None:
                     waiting.remove(job)
                     self.working.append(self._begin(job))
                 if not self.working:
@@ -151,8 +97,7 @@ class Workers:
     def _next(self, waiting: Sequence[Job]) -> Job | None:
         return next((job for job in waiting if job.needs is None or job.needs[1].exists()), None)
 
-    def _begin(self, job: Job) -> Working:
-        job.run.folder.mkdir(parents=True, exist_ok=True)
+    def _begin(self, job: Job) -> Work:
         outdated = [] if is_trained(job) else [scores_file(job.run, self.grid.split)]
         if length_changed(job):  # baselines of the shorter run are outdated
             outdated += wanted_losses(job, self.every)
@@ -160,13 +105,10 @@ class Workers:
             outdated.append(job.run.log_file)
         for file in outdated:
             file.unlink(missing_ok=True)
-        threads = None if job.config.train.threads else max(1, cores() // self.at_once)
-        to_do = deque(commands(self.grid, job, self.every, threads))
-        output = (job.run.folder / OUTPUT).open("ab+")
         self.display.begin(job)
-        return Working(job, to_do, output, threads=threads, held=self.held)
+        return self.place.start(job, commands(self.grid, job, self.every, self.place.threads(job)), self.held)
 
-    def _look_after(self, work: Working) -> None:
+    def _look_after(self, work: Work) -> None:
         try:
             busy = work.advance()
         except JobError as error:
@@ -201,14 +143,24 @@ def commands(grid: Grid, job: Job, jobs: Sequence[Job], threads: int | None = No
     return found
 
 
-def run_grid(grid: Grid, jobs: Sequence[Job], *, at_once: int = 1, keep_in: Path | None = None) -> list[JobError]:
-    """Prepare the data and train the missing runs. Returns the failures; the other runs are complete."""
+def run_grid(
+    grid: Grid,
+    jobs: Sequence[Job],
+    *,
+    place: Place | None = None,
+    keep_in: Path | None = None,
+    only: Sequence[Job] | None = None,
+) -> list[JobError]:
+    """Prepare the data and train the missing runs. Returns the failures; the other runs are complete.
+
+    `only`: of these runs; other processes may train others of the same grid meanwhile.
+    """
+    place = place or Here(jobs)
+    chosen = {job.name for job in (jobs if only is None else only)}
     root = Path(grid.base).parent
-    out = Path(grid.out)
-    out.mkdir(parents=True, exist_ok=True)
-    with lock(out, f"{out}: another process is working on this grid; wait until it ends") as held, _exit_on_signals():
+    with _locks(grid, only) as held, _exit_on_signals():
         status = grid_status(grid, jobs, keep_in)
-        missing = status.missing
+        missing = [job for job in status.missing if job.name in chosen]
         for job in jobs:
             if keep_in is not None:
                 restore_baselines(job, keep_in)
@@ -221,15 +173,43 @@ def run_grid(grid: Grid, jobs: Sequence[Job], *, at_once: int = 1, keep_in: Path
                 remove_folder(job.run.checkpoints)
 
         for job in status.complete:
-            finish(job)
+            if job.name in chosen:
+                finish(job)
         if not missing:
             return []
         for config in {job.config.store.folder: job.config for job in missing}.values():
-            prepare(config, Bars())
-        with GridDisplay(len(jobs), missing, at_once) as display:
-            workers = Workers(grid, missing, jobs, at_once, finish, display, held)
+            _prepare(config, waits=only is not None)
+        with GridDisplay(len(chosen), missing, place.at_once) as display:
+            workers = Workers(grid, missing, jobs, place, finish, display, held)
             workers.run()
         return workers.failures
+
+
+@contextmanager
+def _locks(grid: Grid, only: Sequence[Job] | None) -> Iterator[list[int]]:
+    """Lock the folder of the grid; for `only` some runs, share it with others and lock the folders of these runs."""
+    out = Path(grid.out)
+    out.mkdir(parents=True, exist_ok=True)
+    busy = f"{out}: another process is working on this grid; wait until it ends"
+    with ExitStack() as stack:
+        held = [stack.enter_context(lock(out, busy, shared=only is not None))]
+        for job in only or ():
+            job.run.folder.mkdir(parents=True, exist_ok=True)
+            busy = f"{job.run.folder}: another process is working on this run; wait until it ends"
+            held.append(stack.enter_context(lock(job.run.folder, busy, name=GRID_LOCK)))
+        yield held
+
+
+def _prepare(config: Config, waits: bool) -> None:
+    """Make the store; of several processes that find it missing, the first makes it and the others wait."""
+    while True:
+        try:
+            prepare(config, Bars())
+            return
+        except LockedError:
+            if not waits:
+                raise
+            time.sleep(SECONDS_BETWEEN_LOOKS)
 
 
 @contextmanager
@@ -240,15 +220,9 @@ def _exit_on_signals() -> Iterator[None]:
         os.write(2, b"\nStopping: the runs save a checkpoint. Run the same command again to resume.\n")
         raise SystemExit(128 + number)
 
-    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    before = {number: signal.signal(number, stop) for number in STOP}
     try:
         yield
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-def _end_with_parent() -> None:
-    """In a new process: have the kernel send SIGTERM when the parent dies (Linux only; elsewhere it keeps running)."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)

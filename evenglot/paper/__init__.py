@@ -1,1 +1,1 @@
-"""The paper's corpora: convert public downloads to our file layout."""
+"""The paper's experiments: its corpora from public downloads, and its tables and figures from finished runs."""

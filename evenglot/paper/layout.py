@@ -1,7 +1,8 @@
 """Our corpus layout: `train.aze-en.aze.gz` and `train.aze-en.en.gz`, `valid...`, `test...`, and a manifest.
 
-A folder is written under a temporary name and renamed when complete. The same text gives the same bytes, so checksums
-can be compared between machines.
+Held-out sets that are only for the direction from English are named `test.en-tam...`. A folder is written under a
+temporary name and renamed when complete. The same text gives the same bytes, so checksums can be compared between
+machines.
 """
 
 from __future__ import annotations
@@ -20,8 +21,10 @@ from evenglot.directions import Direction
 from evenglot.files import finished_folder, sha256, write_json
 
 SPLITS = ("train", "valid", "test")
+FROM_ENGLISH = "_from_english"  # suffix of splits that are used for the direction from English only
 ENGLISH = "en"
 MANIFEST = "manifest.json"
+CONFIG, GRID = "conf.yaml", "paper.yaml"
 
 Manifest = dict[str, Any]
 
@@ -59,8 +62,10 @@ class Layout:
     @contextmanager
     def writer(self, split: str, language: str) -> Iterator[PairWriter]:
         """A writer for one split of a language; its counts are added to the manifest."""
-        pair = Direction(language, ENGLISH).name
-        source, target = (self.folder / f"{split}.{pair}.{side}.gz" for side in (language, ENGLISH))
+        direction = Direction(language, ENGLISH)
+        pair = (direction.reverse() if split.endswith(FROM_ENGLISH) else direction).name
+        name = f"{split.removesuffix(FROM_ENGLISH)}.{pair}"
+        source, target = (self.folder / f"{name}.{side}.gz" for side in (language, ENGLISH))
         with _gzipped(source) as source_file, _gzipped(target) as target_file:
             writer = PairWriter(source_file, target_file)
             yield writer
@@ -77,19 +82,32 @@ class Layout:
             except OSError as error:
                 raise CorpusError(f"{path}: cannot be read: {(error.strerror or str(error)).lower()}") from error
 
+    def expect(self, language: str, split: str, pairs: int | None, where: str) -> None:
+        """Add a warning if a split does not have this number of pairs."""
+        found = self.manifest["languages"][language][split]["pairs"]
+        if pairs is not None and found != pairs:
+            self.warn(f"{language} {split}: {found:,} pairs, but {pairs:,} {where}; another release?")
+
     def warn(self, message: str) -> None:
         """Add a warning to the manifest."""
         self.manifest["warnings"].append(message)
 
 
 @contextmanager
-def create(out: Path, about: Mapping[str, Any], overwrite: bool = False) -> Iterator[Layout]:
-    """A layout to write into, renamed to `out` at the end of the block and deleted after an error."""
+def create(
+    out: Path, about: Mapping[str, Any], overwrite: bool = False, files: Mapping[str, str] | None = None
+) -> Iterator[Layout]:
+    """A layout to write into, renamed to `out` at the end of the block and deleted after an error.
+
+    `files`: other files to write there, by name.
+    """
     out = out.resolve()
-    _check_free(out, overwrite)
+    check_free(out, overwrite)
     with finished_folder(out) as unfinished:
         layout = Layout(unfinished, about)
         yield layout
+        for name, text in (files or {}).items():
+            (unfinished / name).write_text(text, encoding="utf-8")
         layout.manifest["outputs"] = {file.name: sha256(file) for file in sorted(unfinished.iterdir())}
         write_json(unfinished / MANIFEST, layout.manifest)
 
@@ -101,13 +119,18 @@ def _gzipped(path: Path) -> Iterator[BinaryIO]:
         yield cast(BinaryIO, file)
 
 
-def _check_free(out: Path, overwrite: bool) -> None:
-    """Raise CorpusError if `out` is not empty, unless `overwrite` is set and a recipe wrote its content."""
+def check_free(out: Path, overwrite: bool) -> None:
+    """CorpusError if `out` is not empty, unless `overwrite` is set and it has nothing but the output of a recipe."""
     if not out.exists() or (out.is_dir() and not any(out.iterdir())):
         return
     if not overwrite:
-        raise CorpusError(f"{out}: already exists; choose another folder, or pass overwrite=True")
+        raise CorpusError(f"{out}: already exists; choose another folder, or overwrite it (--overwrite)")
     try:
-        json.loads((out / MANIFEST).read_text(encoding="utf-8"))["recipe"]
+        manifest = json.loads((out / MANIFEST).read_text(encoding="utf-8"))
+        written = {MANIFEST, *manifest["outputs"]} if manifest["recipe"] else set()
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise CorpusError(f"{out}: was not written by a recipe; choose another folder, or delete it first") from error
+    if others := sorted({path.name for path in out.iterdir()} - written):
+        raise CorpusError(
+            f"{out}: also has {', '.join(others[:3])}, which would be lost; move it, or choose another folder"
+        )

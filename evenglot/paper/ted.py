@@ -1,7 +1,8 @@
-"""Convert the archive of TED talks in 58 languages (Qi et al. 2018) to our layout.
+"""Convert TED talks in 58 languages (Qi et al. 2018) to our layout.
 
-`all_talks_train.tsv`, `..._dev.tsv` and `..._test.tsv` have one row per English sentence and one column per language;
-`__NULL__` marks a missing translation.
+The archive has `all_talks_train.tsv`, `..._dev.tsv` and `..._test.tsv`, with one row per English sentence and one
+column per language; `__NULL__` marks a missing translation. The paper's scripts have one folder per language instead:
+`aze_en/train.aze` and `aze_en/train.en`, `valid...`, `test...`.
 """
 
 from __future__ import annotations
@@ -9,15 +10,16 @@ from __future__ import annotations
 import re
 import tarfile
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import IO
+from typing import IO, Literal
 
-from evenglot.corpus.read import CorpusError, read_lines
-from evenglot.paper.layout import ENGLISH, Layout, Manifest, create
+from evenglot.corpus.read import CorpusError, read_lines, read_pairs, reject_invalid
+from evenglot.paper.layout import ENGLISH, SPLITS, Layout, Manifest, check_free, create
 from evenglot.paper.sgm import plain
+from evenglot.text_file import TextFile
 
 
 @dataclass(frozen=True)
@@ -53,38 +55,95 @@ TED = {
     "recipe": "ted",
     "from": "TED talks in 58 languages (Qi et al. 2018), https://github.com/neulab/word-embeddings-for-nmt",
 }
+ARCHIVE = "ted_talks.tar.gz"
 TED_FILES = {"all_talks_train.tsv": "train", "all_talks_dev.tsv": "valid", "all_talks_test.tsv": "test"}
 MISSING = re.compile("__NULL__|_ _ NULL _ _")  # inside a sentence it means that a part was not translated
 
 
-def ted(download: Path, out: Path, languages: Mapping[str, Talks] = RELATED, *, overwrite: bool = False) -> Manifest:
-    """Write the talks in these languages. `download` is ted_talks.tar.gz, or a folder with its three files.
+def ted(
+    download: Path,
+    out: Path,
+    languages: Mapping[str, Talks] = RELATED,
+    *,
+    overwrite: bool = False,
+    files: Mapping[str, str] | None = None,
+) -> Manifest:
+    """Write the talks in these languages, and other `files` by name.
 
-    As in the paper, a pair is kept if both sides exist; there are no other filters. Entities (`&quot;`) are replaced by
-    characters. This release is tokenised (punctuation is separated by spaces) and is not detokenised.
+    `download`: ted_talks.tar.gz, or a folder with it, with its three files, or with one folder per language.
+    As in the paper, a pair is kept if both sides exist; there are no other filters. Entities (`&quot;`) in the archive
+    are replaced by characters. The archive is tokenised (punctuation is separated by spaces) and is not detokenised.
     """
-    with create(out, TED, overwrite) as layout:
-        if download.is_dir():
-            paths = {split: _find(download, name) for name, split in TED_FILES.items()}
-            layout.made_from(paths.values())
-            for split, path in paths.items():
-                _write_talks(layout, split, path, read_lines(path), languages)
+    check_free(out, overwrite)
+    found = find_talks(download, languages)
+    with create(out, {**TED, "format": found.format}, overwrite, files) as layout:
+        layout.made_from(found.files)
+        if found.format == "folders":
+            _write_folders(layout, found, languages)
         else:
-            layout.made_from([download])
-            for split, path, lines in _members(download):
+            in_files = ((split, path, read_lines(path)) for split, path in zip(SPLITS, found.files, strict=False))
+            for split, path, lines in _members(found.files[0]) if found.format == "archive" else in_files:
                 _write_talks(layout, split, path, lines, languages)
         for language, talks in languages.items():
-            pairs = layout.manifest["languages"][language]["train"]["pairs"]
-            if talks.pairs is not None and pairs != talks.pairs:
-                layout.warn(f"{language} train: {pairs:,} pairs, but {talks.pairs:,} in the paper; another release?")
+            layout.expect(language, "train", talks.pairs, "in the paper")
     return layout.manifest
 
 
-def _find(folder: Path, name: str) -> Path:
-    for suffix in ("", ".gz", ".zst"):
-        if (path := folder / f"{name}{suffix}").is_file():
-            return path
-    raise CorpusError(f"{folder}: no {name}; unpack ted_talks.tar.gz there, or pass the archive itself")
+@dataclass(frozen=True)
+class Downloaded:
+    """What there is to convert: its format, and its files."""
+
+    format: Literal["archive", "tables", "folders"]
+    files: list[Path]  # of folders: by language, split and side, English second
+
+
+def find_talks(download: Path, languages: Mapping[str, Talks] = RELATED) -> Downloaded:
+    """The files of the talks. CorpusError lists those that are missing."""
+    if not download.is_dir():
+        if not download.exists():
+            raise CorpusError(f"{download}: no such file or folder; expected {ARCHIVE}, or a folder with its files")
+        return Downloaded("archive", [download])
+    if any((download / f"{language}_en").is_dir() for language in languages):
+        sides = [
+            side
+            for language, talks in languages.items()
+            for split in SPLITS
+            for side in ((f"{split}.{language}", f"{split}.{talks.column}"), (f"{split}.{ENGLISH}",))
+        ]
+        folders = [download / f"{language}_en" for language in languages for _ in range(2 * len(SPLITS))]
+        return Downloaded("folders", _existing(zip(folders, sides, strict=True), "copy the file there"))
+    if (archive := download / ARCHIVE).is_file():
+        return Downloaded("archive", [archive])
+    tables = _existing([(download, (name,)) for name in TED_FILES], f"unpack {ARCHIVE} there, or pass the archive")
+    return Downloaded("tables", tables)
+
+
+def _existing(wanted: Iterable[tuple[Path, Sequence[str]]], advice: str) -> list[Path]:
+    """For each folder and the names that a file in it can have, the file. CorpusError lists those that are missing."""
+    files, missing = [], []
+    for folder, names in wanted:
+        paths = [folder / f"{name}{suffix}" for name in names for suffix in ("", ".gz", ".zst")]
+        file = next((path for path in paths if path.is_file()), None)
+        files.append(file or folder)
+        if file is None:
+            missing.append(f"{folder}: no {names[0]}; {advice}")
+    if missing:
+        raise CorpusError("\n".join(missing))
+    return files
+
+
+def _write_folders(layout: Layout, found: Downloaded, languages: Mapping[str, Talks]) -> None:
+    """Write all languages from one folder each."""
+    sides = iter(found.files)
+    for language in languages:
+        for split in SPLITS:
+            left, right = TextFile(next(sides)), TextFile(next(sides))
+            with layout.writer(split, language) as writer:
+                for source, target in reject_invalid(read_pairs(left, right), left, right, "convert the file"):
+                    if source and target:
+                        writer.write(source, target)
+                    else:
+                        writer.removed["empty"] += 1
 
 
 def _members(archive: Path) -> Iterator[tuple[str, Path, Iterator[bytes]]]:

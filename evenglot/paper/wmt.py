@@ -22,7 +22,7 @@ from evenglot.config.patterns import UNREADABLE
 from evenglot.corpus.clean import repeated
 from evenglot.corpus.read import CorpusError, Pair, read_pairs, reject_invalid
 from evenglot.files import digest
-from evenglot.paper.layout import SPLITS, Manifest, PairWriter, create
+from evenglot.paper.layout import FROM_ENGLISH, SPLITS, Manifest, PairWriter, create
 from evenglot.paper.sgm import aligned
 from evenglot.text_file import TextFile, kind_of
 
@@ -53,26 +53,32 @@ WMT = {
 Side = Path | TextFile
 Source = Path | tuple[Side, Side]  # a TSV with the language and English in columns 1 and 2, or one file per side
 Sides = tuple[TextFile, TextFile]
+Inputs = Mapping[str, Mapping[str, Source | list[Source]]]  # by language and split
 
 
 def wmt(
-    inputs: Mapping[str, Mapping[str, Source | list[Source]]],
+    inputs: Inputs,
     out: Path,
     *,
     cleaning: Mapping[str, Cleaning] = WMT4,
+    expected: Mapping[str, Mapping[str, int | None]] | None = None,
     seed: int = 1,
     overwrite: bool = False,
+    files: Mapping[str, str] | None = None,
 ) -> Manifest:
     """Write the corpora of `inputs`, which lists the files of each language and split, the language's side first:
 
         {"tur": {"train": [(Path("setimes.tr.gz"), Path("setimes.en.gz")), Path("more.tr-en.tsv")],
-                 "test": (Path("newstest2018-tren-src.tr.sgm"), Path("newstest2018-tren-ref.en.sgm"))}}
+                 "test": (Path("newstest2018-tren-src.tr.sgm"), Path("newstest2018-tren-ref.en.sgm")),
+                 "test_from_english": (Path("newstest2018-entr-ref.tr.sgm"), Path("newstest2018-entr-src.en.sgm"))}}
 
+    `test_from_english` and `valid_from_english` are used for the direction from English, if they are not the same.
+    `expected`: numbers of pairs by language and split; others are worth a warning. `files`: other files to write.
     Files are plain text, TSV or SGML, optionally .gz or .zst; `TextFile(path, 1)` is the second column of a TSV.
     Training text is read twice, so it need not fit into memory. Validation and test sets are not cleaned.
     """
     _check_names(inputs, cleaning)
-    with create(out, WMT, overwrite) as layout:
+    with create(out, WMT, overwrite, files) as layout:
         for language, splits in inputs.items():
             for split, given in splits.items():
                 sides = [_sides(source) for source in (given if isinstance(given, list) else [given])]
@@ -86,6 +92,7 @@ def wmt(
                     else:
                         for source, target in _held_out(sides):
                             writer.write(source, target)
+                layout.expect(language, split, (expected or {}).get(language, {}).get(split), "were published")
     return layout.manifest
 
 
@@ -94,7 +101,7 @@ def _check_names(inputs: Mapping[str, Mapping[str, Any]], cleaning: Mapping[str,
         if language not in cleaning:
             raise CorpusError(f"{language!r}: not a language of this recipe; expected {', '.join(cleaning)}")
         for split in splits:
-            if split not in SPLITS:
+            if split not in (*SPLITS, *(f"{each}{FROM_ENGLISH}" for each in SPLITS[1:])):
                 raise CorpusError(f"{language}: unknown split {split!r}; expected {', '.join(SPLITS)}")
 
 

@@ -23,9 +23,9 @@ def plan(tmp_path):
     """Reads a grid of this text; the texts it is about need not be there."""
     (tmp_path / "conf.yaml").write_text(CONFIG)
 
-    def planned(text=GRID):
+    def planned(text=GRID, overrides=()):
         (tmp_path / "grid.yaml").write_text(text)
-        return load_grid(tmp_path / "grid.yaml")
+        return load_grid(tmp_path / "grid.yaml", overrides)
 
     return planned
 
@@ -88,6 +88,24 @@ def test_each_job_has_its_strategy_seed_and_settings(plan, tmp_path):
     assert by_name["erm/seed-2"].config.train.warmup == 10
     assert tau.run.folder == tmp_path / "runs" / "tau-3" / "seed-2"
     assert tau.needs is None
+
+
+def test_overrides_replace_settings_of_the_grid_of_the_base_and_of_strategies(plan, tmp_path):
+    overrides = ["seeds=[7]", "out=elsewhere", "train.updates=5", "train.warmup=1", "store.folder=small"]
+    both = "directions: {there: {from: [aa, bb], to: en}, back: {from: en, to: [aa, bb]}}\n"
+    grid, jobs = plan(GRID + both, overrides)
+    assert grid.out == str(tmp_path / "elsewhere")
+    assert {job.seed for job in jobs} == {7}
+    assert {(job.config.train.updates, job.config.train.warmup) for job in jobs} == {(5, 1)}
+    assert {job.config.store.folder for job in jobs} == {str(tmp_path / "small" / name) for name in ("there", "back")}
+    _, (erm, *_) = plan(GRID, ["strategies.erm.train.updates=3"])
+    assert erm.config.train.updates == 3
+
+
+@pytest.mark.parametrize("override", ["seed=1", "balance={strategy: uniform}", "train.update=5", "sedes=[1]", "train"])
+def test_overrides_that_make_no_sense_are_refused(plan, override):
+    with pytest.raises(ConfigError, match=override.partition("=")[0]):
+        plan(GRID, [override])
 
 
 def test_the_overrides_make_the_same_config_of_the_base(plan, tmp_path):

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from evenglot.grid.work import OUTPUT, run_grid
+from evenglot.processor import threads
 from evenglot.scoring.sentence_statistics import SentenceStatistics
-from evenglot.training.parallel import cores
 from tests.grid.folder import CHI, GridFolder, times
 from tests.training.commands import Command, descendants, events, finish, kill_all, wait_until
 
@@ -101,7 +101,7 @@ def test_runs_at_the_same_time_share_the_cores_and_end_the_same(uninterrupted, g
         f"runs/{strategy}/seed-{seed}" for strategy in ("erm", "chi", "flat") for seed in (1, 2)
     }
     assert {path: mine[path] for path in theirs} == theirs
-    assert grid.run("flat").config().train.threads == max(1, cores() // 2)
+    assert grid.run("flat").config().train.threads == threads(2)
     assert grid.run("erm").config().train.threads == 1  # as the base says
 
 

@@ -6,9 +6,9 @@ import gzip
 from pathlib import Path
 
 
-def lines_of(folder: Path, split: str, language: str) -> tuple[list[str], list[str]]:
+def lines_of(folder: Path, split: str, language: str, pair: str | None = None) -> tuple[list[str], list[str]]:
     """The lines of both sides of a split, separated by "\\n" only."""
-    sides = [folder / f"{split}.{language}-en.{side}.gz" for side in (language, "en")]
+    sides = [folder / f"{split}.{pair or f'{language}-en'}.{side}.gz" for side in (language, "en")]
     source, target = (gzip.decompress(side.read_bytes()).decode().split("\n")[:-1] for side in sides)
     return source, target
 

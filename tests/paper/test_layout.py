@@ -77,6 +77,26 @@ def test_a_folder_is_replaced_only_on_request_and_only_if_a_recipe_wrote_it(tmp_
         write(home, overwrite=True)
     assert bytes_of(home) == {"diary.txt": b"dear"}
 
+    (out / "results").mkdir()  # of a grid in that folder
+    with pytest.raises(CorpusError, match=f"^{out}: .*results"):
+        write(out, overwrite=True)
+    assert (out / "results").is_dir()
+
+
+def test_held_out_sets_of_the_other_direction_and_other_files_have_their_place(tmp_path: Path) -> None:
+    out = tmp_path / "corpus"
+    with create(out, ABOUT, files={"conf.yaml": "seed: 1\n"}) as layout:
+        with layout.writer("test_from_english", "tur") as writer:
+            writer.write("kedi", "cat")
+        layout.expect("tur", "test_from_english", 1, "")
+        layout.expect("tur", "test_from_english", 3000, "were published")
+    assert {path.name for path in out.glob("*.gz")} == {"test.en-tur.tur.gz", "test.en-tur.en.gz"}
+    assert (out / "conf.yaml").read_text() == "seed: 1\n"
+    manifest = json.loads((out / "manifest.json").read_text())
+    assert "conf.yaml" in manifest["outputs"]
+    (warning,) = manifest["warnings"]
+    assert "3,000" in warning
+
 
 def test_a_failed_replacement_leaves_the_old_folder(tmp_path: Path) -> None:
     out = tmp_path / "corpus"

@@ -9,6 +9,7 @@ import pytest
 
 from evenglot.corpus.read import CorpusError
 from evenglot.paper.ted import DIVERSE, RELATED, TED_FILES, Talks, ted
+from tests.paper.downloads import HELD_OUT, foreign, ted_archive, ted_folders
 from tests.paper.layouts import bytes_of, lines_of
 
 # The format of the real files, sentences of our own.
@@ -161,6 +162,39 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
     (folder / "all_talks_dev.tsv").unlink()
     with pytest.raises(CorpusError, match=r"talks: .*all_talks_dev\.tsv"):
         ted(folder, tmp_path / "out", LANGUAGES)
+
+
+def test_the_folders_of_the_papers_scripts_are_read_too(tmp_path: Path) -> None:
+    sizes = {"aze": 5, "tur": 9}
+    folder = ted_folders(tmp_path / "raw", sizes, sizes)
+    aze, en = folder / "aze_en" / "train.aze", folder / "aze_en" / "train.en"
+    aze.write_text(aze.read_text() + "   \nyox\n")
+    en.write_text(en.read_text() + "nothing\n\n")  # pairs with an empty side
+    aze.rename(aze.with_suffix(".az"))  # some have the codes of the archive
+    languages = {"aze": Talks("az", 5), "tur": Talks("tr", 9)}
+    manifest = ted(folder, tmp_path / "out", languages)
+    assert manifest["languages"]["aze"]["train"] == {"pairs": 5, "removed": {"empty": 2}}
+    assert manifest["warnings"] == []
+    assert manifest["format"] == "folders"
+    source, target = lines_of(tmp_path / "out", "train", "aze")
+    assert source == [foreign(sentence, "aze") for sentence in target]
+    assert len(lines_of(tmp_path / "out", "test", "tur")[0]) == HELD_OUT
+
+    for name in ("tur_en/valid.tur", "tur_en/test.en"):
+        (folder / name).unlink()
+    with pytest.raises(CorpusError) as caught:
+        ted(folder, tmp_path / "again", languages)
+    assert [line.partition(": no ")[2].split(";")[0] for line in str(caught.value).splitlines()] == [
+        "valid.tur",
+        "test.en",
+    ]
+    assert not (tmp_path / "again").exists()
+
+
+def test_an_archive_is_found_in_its_folder(tmp_path: Path) -> None:
+    ted_archive(tmp_path / "ted_talks.tar.gz", LANGUAGES, {"tur": 9, "aze": 5})
+    manifest = ted(tmp_path, tmp_path / "out", LANGUAGES)
+    assert {name: splits["train"]["pairs"] for name, splits in manifest["languages"].items()} == {"tur": 9, "aze": 5}
 
 
 def test_other_counts_than_in_the_paper_are_worth_a_warning(tmp_path: Path) -> None:

@@ -1,0 +1,273 @@
+"""Where the runs of a grid are trained: their own GPUs, several processes, parts of a grid, a Ray cluster."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import time
+from contextlib import ExitStack
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+from evenglot.cli import app
+from evenglot.files import LockedError, lock
+from evenglot.grid.devices import Devices, visible_gpus
+from evenglot.grid.plan import matching
+from evenglot.grid.process import Here
+from evenglot.grid.work import run_grid
+from evenglot.wording import last_message
+from tests.grid.folder import names
+from tests.patience import PATIENCE
+from tests.training.commands import events, wait_until
+
+# --------------------------------------------------------------------------------------------------------- GPUs
+
+
+@given(gpus=st.integers(1, 16), per_run=st.integers(1, 16), ended=st.lists(st.integers(0, 99), max_size=20))
+def test_runs_share_a_gpu_only_if_there_are_more_of_them_than_groups(gpus, per_run, ended):
+    if per_run > gpus:
+        with pytest.raises(ValueError, match="--gpus-per-run"):
+            Devices([str(i) for i in range(gpus)], per_run)
+        return
+    devices = Devices([str(i) for i in range(gpus)], per_run)
+    groups = gpus // per_run
+    running = [devices.take() for _ in range(groups)]
+    used = [gpu for group in running for gpu in group.split(",")]
+    assert len(used) == len(set(used)) == groups * per_run
+    for position in ended:
+        group = running.pop(position % len(running))
+        devices.give_back(group)
+        running.append(devices.take())
+        assert running[-1] == group
+    assert devices.take() in devices.groups
+
+
+def test_without_gpus_runs_are_given_none():
+    assert Devices([], 4).take() is None
+
+
+def test_gpus_have_the_names_that_the_environment_gives_them(monkeypatch):
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 2)
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    assert visible_gpus() == ["0", "1"]
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "5, GPU-ab")
+    assert visible_gpus() == ["5", "GPU-ab"]
+
+
+def test_every_run_has_its_own_gpu_in_its_environment(grid, monkeypatch):
+    _, jobs = grid.load({name: {"train": {"device": "auto"}} for name in ("erm", "chi")})
+    monkeypatch.setattr("evenglot.grid.process.visible_gpus", lambda: ["0", "1", "2", "3"])
+    place = Here(jobs, gpus_per_run=2)
+    assert place.at_once == 2
+    first, second = (place.start(job, [], ()) for job in jobs)
+    second.wait()
+    third = place.start(jobs[1], [], ())
+    for work in (first, third):
+        work.wait()
+    assert [work.environment["CUDA_VISIBLE_DEVICES"] for work in (first, second, third)] == ["0,1", "2,3", "2,3"]
+
+
+# ---------------------------------------------------------------------------------------------------- processes
+
+
+@pytest.mark.slow
+def test_a_run_may_have_several_processes(grid):
+    plan, jobs = grid.load()
+    (erm,) = matching(jobs, ["erm/*"])
+    assert run_grid(plan, jobs, place=Here(jobs, gpus_per_run=2), only=[erm]) == []
+    assert events(erm.run.folder, "config")[0]["processes"] == 2
+    assert (erm.run.folder / "scores.json").exists()
+    assert (erm.run.folder / "baseline-train-token.json").exists()
+
+
+@pytest.mark.slow
+def test_the_message_of_a_failed_process_is_found(grid):
+    plan, jobs = grid.load({"erm": {"train": {"learning_rate": 1e30}}})
+    failures = run_grid(plan, jobs, place=Here(jobs, gpus_per_run=2))
+    assert {failure.job: failure.kind for failure in failures} == {"erm/seed-1": "failed", "chi/seed-1": "blocked"}
+    assert "update " in str(failures[0])
+    assert "not finite" in str(failures[0])
+
+
+@pytest.mark.parametrize(
+    ("output", "message"),
+    [
+        ("", "no output"),
+        ("update 3\nKilled\n", "Killed"),
+        ("evenglot: conf.yaml: first\nevenglot: conf.yaml: last\n", "conf.yaml: last"),
+        (
+            "evenglot (process 1): disk full\nevenglot (process 0): another process failed or ...\n=====\nexitcode: 2",
+            "disk full",
+        ),
+    ],
+)
+def test_the_last_message_of_a_command_is_told(output, message):
+    assert last_message(output) == message
+
+
+# ----------------------------------------------------------------------------------------------- parts of a grid
+
+
+def command(grid, *options):
+    return CliRunner().invoke(app, ["grid", str(grid.file), *map(str, options)])
+
+
+def test_a_list_has_a_name_per_line_and_providers_of_baselines_first(grid):
+    grid.write(seeds=[1, 2])
+    done = command(grid, "--list")
+    assert done.exit_code == 0
+    assert done.stdout.split() == ["erm/seed-1", "chi/seed-1", "erm/seed-2", "chi/seed-2"]
+    assert not (grid.folder / "runs").exists()
+
+
+@pytest.mark.parametrize(
+    ("patterns", "chosen"),
+    [
+        (["erm/seed-2"], ["erm/seed-2"]),
+        (["*/seed-1"], ["erm/seed-1", "chi/seed-1"]),
+        (["chi/*", "erm/seed-1"], ["erm/seed-1", "chi/seed-1", "chi/seed-2"]),
+    ],
+)
+def test_runs_are_chosen_by_name_or_pattern(grid, patterns, chosen):
+    _, jobs = grid.load(seeds=[1, 2])
+    assert names(matching(jobs, patterns)) == chosen
+
+
+def test_a_name_that_no_run_has_is_refused(grid):
+    done = command(grid, "--only", "erm/*", "--only", "emr/seed-1")
+    assert isinstance(done.exception, ValueError)
+    assert "emr/seed-1" in str(done.exception)
+
+
+def test_parts_share_the_grid_but_not_a_run(grid):
+    plan, jobs = grid.load()
+    chi = matching(jobs, ["chi/*"])
+    (grid.folder / "runs").mkdir()
+    with lock(grid.folder / "runs", "", shared=True):
+        assert [failure.kind for failure in run_grid(plan, jobs, only=chi)] == ["blocked"]  # its baseline is missing
+        with pytest.raises(LockedError):
+            run_grid(plan, jobs)
+    with lock(grid.folder / "runs", ""), pytest.raises(LockedError):
+        run_grid(plan, jobs, only=chi)
+    with lock(chi[0].run.folder, "", name=".grid.lock"), pytest.raises(LockedError):
+        run_grid(plan, jobs, only=chi)
+
+
+@pytest.mark.slow
+def test_parts_that_run_beside_each_other_make_the_whole(grid, tmp_path):
+    from tests.training.commands import Command, finish
+
+    grid.write({"flat": {"balance": {"strategy": "uniform"}}})
+    with ExitStack() as stack:
+        parts = [
+            stack.enter_context(Command("grid", grid.file, "--only", f"{name}/*", output=tmp_path / name))
+            for name in ("erm", "flat")
+        ]
+        assert [part.wait() for part in parts] == [0, 0], [part.said for part in parts]
+    assert not (grid.folder / "runs" / "comparison.json").exists()
+    finish("grid", grid.file, output=tmp_path / "whole")
+    assert len(json.loads((grid.folder / "runs" / "comparison.json").read_text())["rows"]) == 3
+    assert len(events(grid.run("erm").folder, "config")) == 1
+
+
+# ---------------------------------------------------------------------------------------------------------- Ray
+
+
+def closed_port():
+    """Where nobody answers."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        return taken.getsockname()[1]
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:PORT", "nowhere"])
+def test_without_a_cluster_ray_is_refused(grid, monkeypatch, address):
+    pytest.importorskip("ray")
+    monkeypatch.setenv("RAY_ADDRESS", address.replace("PORT", str(closed_port())))
+    done = command(grid, "--on", "ray")
+    assert isinstance(done.exception, ValueError), done.output
+    assert "--on ray" in str(done.exception)
+
+
+@pytest.mark.slow
+def test_a_run_of_a_lost_machine_resumes_on_another(grid, tmp_path):
+    """Two nodes on this machine; the one that trains is killed, with all its processes."""
+    pytest.importorskip("ray")
+    from ray.cluster_utils import Cluster
+
+    from tests.training.commands import Command
+
+    long = 600
+    grid.write({"erm": {"train": {"updates": long, "save_every": 10}}})
+    handler = signal.getsignal(signal.SIGTERM)  # which Ray replaces
+    cluster = Cluster()
+    try:
+        cluster.add_node(num_cpus=0, include_dashboard=False)  # the head only decides
+        nodes = [cluster.add_node(num_cpus=1) for _ in range(2)]
+        run = grid.run("erm").folder
+        environment = {"RAY_ADDRESS": cluster.address}
+        with Command(
+            "grid",
+            grid.file,
+            "--on",
+            "ray",
+            "--only",
+            "erm/*",
+            output=tmp_path / "said",
+            before=Environment(environment),
+        ) as started:
+            assert wait_until(lambda: len(events(run, "checkpoint")) > 2, lambda: started.runs), started.said
+            saved = events(run, "checkpoint")[-1]["step"]
+            home = trainer_of(run)
+            (lost,) = [node for node in nodes if node.all_processes["raylet"][0].process.pid in ancestors(home)]
+            cluster.remove_node(lost, allow_graceful=False)
+            assert started.wait() == 0, started.said
+    finally:
+        cluster.shutdown()
+        signal.signal(signal.SIGTERM, handler)
+    assert [event["reason"] for event in events(run, "done")][-1] == "updates"
+    resumed = events(run, "resume")
+    assert len(resumed) == 1
+    assert saved <= resumed[0]["step"] < long
+    assert (run / "scores.json").exists()
+
+
+class Environment:
+    """Sets variables in a process before it works."""
+
+    def __init__(self, variables):
+        self.variables = variables
+
+    def __call__(self):
+        os.environ.update(self.variables)
+
+
+def trainer_of(run):
+    """The process that trains in a folder."""
+    until = time.monotonic() + PATIENCE
+    while time.monotonic() < until:
+        for entry in os.listdir("/proc"):
+            if entry.isdigit():
+                try:
+                    with open(f"/proc/{entry}/cmdline", "rb") as file:
+                        words = file.read().split(b"\0")
+                except OSError:
+                    continue
+                if b"train" in words and os.fsencode(run) in words:
+                    return int(entry)
+    raise AssertionError("nobody trains")
+
+
+def ancestors(pid):
+    """The processes above a process."""
+    found = []
+    while pid > 1:
+        with open(f"/proc/{pid}/stat") as file:
+            pid = int(file.read().rpartition(")")[2].split()[1])
+        found.append(pid)
+    return found
