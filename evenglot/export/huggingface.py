@@ -23,6 +23,7 @@ from torch import Tensor
 from evenglot import __version__
 from evenglot.config import Config
 from evenglot.directions import Side
+from evenglot.export.hub import Sharing
 from evenglot.export.model_card import model_card, usage_of_ours
 from evenglot.export.pretrained import export_pretrained
 from evenglot.export.report import BATCH, LONGEST, MARKER, SAMPLE, Report, refuse_other_content
@@ -37,6 +38,7 @@ from evenglot.runs.checkpoint import fingerprint, load_model, write_tensors
 from evenglot.runs.run import Run
 from evenglot.symbols import EOS, PAD
 
+NOT_STATED = Sharing()
 RULED_OUT = -1e4  # a bias that no logit offsets, and finite in half precision
 
 VOCABULARIES: dict[Side, tuple[str, str]] = {
@@ -49,18 +51,23 @@ WRITTEN = {
 }
 
 
-def export(run: Run, folder: Path, which: str = "best") -> Report:
+def export(
+    run: Run, folder: Path, which: str = "best", sharing: Sharing = NOT_STATED, *, adapter: bool = False
+) -> Report:
     """Export a checkpoint of a run, and compare both models on validation sentences of the run's store.
 
-    `which`: best, last, average, or a number of updates. If the models differ, or if the folder contains files that no
-    export wrote, ValueError is raised and nothing is written.
+    `which`: best, last, average, or a number of updates. `sharing`: licence and data sets, for the card. `adapter`:
+    only the adapters of `model.lora`. If the models differ, or if the folder contains files that no export wrote,
+    ValueError is raised and nothing is written.
     """
     transformers = import_transformers()
     folder = Path(folder).resolve()
     config, checkpoint = run.config(), run.choose(which)
-    model = load_model(checkpoint).float()
+    model = load_model(checkpoint, config.model.init).float()
+    if adapter and config.model.lora is None:
+        raise ValueError("--adapter: this run trained all weights; only runs with model.lora have adapters")
     if isinstance(model, Pretrained):
-        return export_pretrained(run, config, checkpoint, model, folder)
+        return export_pretrained(run, config, checkpoint, model, folder, sharing, adapter)
     if not isinstance(model, Transformer):
         raise ValueError(f"{run.folder}: {type(model).__name__} cannot be exported")
     refuse_other_content(folder, WRITTEN)
@@ -72,7 +79,8 @@ def export(run: Run, folder: Path, which: str = "best") -> Report:
             sentences = _validation_sentences(config, vocabularies["source"].pieces, model.shape.max_positions)
             report = _compare(_Exported.load(transformers, unfinished), model, sentences, folder)
         (unfinished / "README.md").write_text(
-            model_card(run, config, report.summary, usage_of_ours(config)), encoding="utf-8"
+            model_card(run, config, report.summary, usage_of_ours(config, model.max_positions), sharing),
+            encoding="utf-8",
         )
         about = {"evenglot": __version__, "weights": fingerprint(checkpoint), "step": checkpoint.step}
         write_json(unfinished / MARKER, about)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
-from itertools import chain
 from pathlib import Path
 
 import yaml
@@ -14,9 +12,11 @@ import yaml
 from evenglot import __version__
 from evenglot.config import Config
 from evenglot.directions import Direction, tag, tag_kind
+from evenglot.export.hub import Sharing, metadata
 from evenglot.runs.events import ConfigEvent, of_kind
 from evenglot.runs.log import read_log
 from evenglot.runs.run import Run
+from evenglot.runs.scores import Scores, read_scores_file
 from evenglot.scoring.metrics import Metric, scored_by
 
 CARD = """\
@@ -47,6 +47,10 @@ Balancing strategy: {strategy}. Exported with {versions}.
 
 {scores}
 
+## Licence
+
+{license}
+
 ## Check
 
 {check}
@@ -64,7 +68,7 @@ class Usage:
     tags: Mapping[str, str]  # how the language is named, by direction
 
 
-def usage_of_ours(config: Config) -> Usage:
+def usage_of_ours(config: Config, max_positions: int) -> Usage:
     """A tag before every sentence."""
     directions = config.data.directions
     side = tag_kind(directions)
@@ -72,19 +76,22 @@ def usage_of_ours(config: Config) -> Usage:
     every = list(dict.fromkeys(tags.values()))
     note = (
         f"Every sentence must begin with the tag of its {side} language: {', '.join(f'`{each}`' for each in every)}. "
-        f"The maximum length is {config.model.max_positions} subwords. Do\nnot translate empty lines."
+        f"The maximum length is {max_positions} subwords. Do\nnot translate empty lines."
     )
     return Usage("FOLDER", f"{every[0]} ...", "**batch", note, tags)
 
 
-def model_card(run: Run, config: Config, check: str, usage: Usage) -> str:
+def model_card(run: Run, config: Config, check: str, usage: Usage, sharing: Sharing) -> str:
     """README.md of an exported folder, in the format of the Hugging Face Hub; `check`: the result of the comparison."""
     directions = config.data.directions
+    file = run.folder / "scores.json"
+    scores = read_scores_file(file) if file.exists() else None
+    name = run.folder.resolve().name
     packages = ("torch", "transformers", "sentencepiece")
     versions = [f"evenglot {__version__}", *(f"{name} {version(name)}" for name in packages)]
     return CARD.format(
-        front_matter=_front_matter(directions),
-        name=run.folder.resolve().name,
+        front_matter=_front_matter(name, directions, scores, sharing),
+        name=name,
         count="one direction" if len(directions) == 1 else f"{len(directions)} directions",
         load=usage.load,
         text=usage.text,
@@ -93,21 +100,22 @@ def model_card(run: Run, config: Config, check: str, usage: Usage) -> str:
         training=_training_table(run, directions, usage.tags),
         strategy=_strategy(config),
         versions=", ".join(versions),
-        scores=_score_table(run),
+        scores=_score_table(scores),
         check=check,
+        license=_license(sharing),
     )
 
 
-def _front_matter(directions: Sequence[Direction]) -> str:
-    """YAML metadata for the Hub, which expects languages without script or country: 'zh', not 'zh_Hans'."""
-    codes = chain(*((direction.src, direction.tgt) for direction in directions))
-    about = {
-        "language": sorted({code.split("_")[0].lower() for code in codes}),
-        "library_name": "transformers",
-        "pipeline_tag": "translation",
-        "tags": ["translation", "multilingual", "evenglot"],
-    }
-    return yaml.safe_dump(about, sort_keys=False)
+def _front_matter(name: str, directions: Sequence[Direction], scores: Scores | None, sharing: Sharing) -> str:
+    """YAML metadata for the Hub."""
+    about = metadata(name, directions, scores, sharing)
+    return yaml.safe_dump(about, sort_keys=False, allow_unicode=True)
+
+
+def _license(sharing: Sharing) -> str:
+    if sharing.license is None:
+        return "Not stated. The text that a model is trained on may restrict how it can be shared and used."
+    return f"`{sharing.license}`"
 
 
 def _training_table(run: Run, directions: Sequence[Direction], tags: Mapping[str, str]) -> str:
@@ -135,27 +143,21 @@ def _strategy(config: Config) -> str:
     return f"`{config.balance.strategy}`" + (f" ({listed})" if listed else "")
 
 
-def _score_table(run: Run) -> str:
-    file = run.folder / "scores.json"
-    if not file.exists():
+def _score_table(scores: Scores | None) -> str:
+    if scores is None:
         return "Not available. Run `evenglot score` before the export to include them."
-    try:
-        scores = json.loads(file.read_text(encoding="utf-8"))
-        metrics = scored_by(scores["macro"])
-        rows = [[name, *_cells(row, metrics), str(row["lines"])] for name, row in scores["directions"].items()]
-        rows.append(["mean", *_cells(scores["macro"], metrics), ""])
-        worst, signature = scores["worst"], scores["signature"]
-        notes = [f"{each.label} signature: `{signature[each.key]}`" for each in metrics if each.from_text]
-        notes.append(f"Lowest: {worst['direction']}")
-        title = f"On the split `{scores['split']}`:"
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise ValueError(f"{file}: damaged; run `evenglot score` again, or delete the file") from error
+    metrics = scored_by(scores.macro)
+    rows = [[name, *_cells(row, metrics), str(row.get("lines", ""))] for name, row in scores.directions.items()]
+    rows.append(["mean", *_cells(scores.macro, metrics), ""])
+    signatures = scores.signature
+    notes = [f"{each.label} signature: `{signatures[each.key]}`" for each in metrics if each.key in signatures]
+    notes.append(f"Lowest: {scores.worst_direction}")
     table = _table(["direction", *(each.label for each in metrics), "sentences"], rows)
-    return "\n\n".join([title, table, ". ".join(notes) + "."])
+    return "\n\n".join([f"On the split `{scores.split}`:", table, ". ".join(notes) + "."])
 
 
-def _cells(row: Mapping[str, float], metrics: Sequence[Metric]) -> list[str]:
-    return [each.text(row[each.scores_key]) for each in metrics]
+def _cells(row: Mapping[str, float | None], metrics: Sequence[Metric]) -> list[str]:
+    return [each.text(row[each.scores_key] or 0.0) for each in metrics]
 
 
 def _table(heading: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -1,4 +1,7 @@
-"""Export a fine-tuned model in the format of its checkpoint: the same config and tokenizer, new weights."""
+"""Export a fine-tuned model in the format of its checkpoint: the same config and tokenizer, new weights.
+
+Adapters (`model.lora`) are added to the weights, or exported by themselves in the format of peft.
+"""
 
 from __future__ import annotations
 
@@ -17,21 +20,31 @@ from evenglot.config import Config
 from evenglot.corpus.pretrained import OTHERS, VOCABULARIES, PretrainedTokenizers, copy_tokenizer
 from evenglot.corpus.tokenizers import open_tokenizers
 from evenglot.directions import Direction
+from evenglot.export.hub import Sharing
 from evenglot.export.model_card import Usage, model_card
 from evenglot.export.report import BATCH, LONGEST, MARKER, SAMPLE, Report, refuse_other_content
 from evenglot.export.sample import validation_text
-from evenglot.extras import import_transformers, quiet
+from evenglot.extras import import_peft, import_transformers, quiet
 from evenglot.files import finished_folder, write_json
 from evenglot.model.families import CONFIG, WEIGHTS
+from evenglot.model.lora import ADAPTER_CONFIG, ADAPTER_WEIGHTS, adapter_config, adapter_weights
 from evenglot.model.pretrained import Pretrained
 from evenglot.model.search import greedy
 from evenglot.runs.checkpoint import Checkpoint, fingerprint, write_tensors
 from evenglot.runs.run import Run
 
-WRITTEN = {*VOCABULARIES, *OTHERS, WEIGHTS, "README.md", MARKER}
+WRITTEN = {*VOCABULARIES, *OTHERS, WEIGHTS, ADAPTER_CONFIG, ADAPTER_WEIGHTS, "README.md", MARKER}
 
 
-def export_pretrained(run: Run, config: Config, checkpoint: Checkpoint, model: Pretrained, folder: Path) -> Report:
+def export_pretrained(
+    run: Run,
+    config: Config,
+    checkpoint: Checkpoint,
+    model: Pretrained,
+    folder: Path,
+    sharing: Sharing,
+    adapter: bool = False,
+) -> Report:
     """Write the folder, and compare both models on validation sentences; ValueError if they differ."""
     refuse_other_content(folder, WRITTEN)
     tokenizers = open_tokenizers(run.vocabulary, config.data)
@@ -41,10 +54,17 @@ def export_pretrained(run: Run, config: Config, checkpoint: Checkpoint, model: P
     with finished_folder(folder) as unfinished:
         copy_tokenizer(run.vocabulary, unfinished)
         write_json(unfinished / CONFIG, _config(model))
-        write_tensors(unfinished / WEIGHTS, _weights(model), {"format": "pt"})
+        if adapter:
+            _write_adapter(unfinished, model, config)
+        else:
+            weights = {name: tensor.clone() for name, tensor in model.merged_weights().items()}
+            write_tensors(unfinished / WEIGHTS, weights, {"format": "pt"})
         with quiet(transformers):
-            report = _compare(transformers, unfinished, model, tokenizers, config, folder)
-        card = model_card(run, config, report.summary, _usage(tokenizers, config))
+            theirs = _load(transformers, unfinished, config, adapter)
+            report = _compare(transformers, theirs, unfinished, model, tokenizers, config, folder)
+        if adapter:
+            (unfinished / CONFIG).unlink()  # with it, transformers would look for all weights in this folder
+        card = model_card(run, config, report.summary, _usage(tokenizers, config, adapter), sharing)
         (unfinished / "README.md").write_text(card, encoding="utf-8")
         about = {"evenglot": __version__, "weights": fingerprint(checkpoint), "step": checkpoint.step}
         write_json(unfinished / MARKER, about)
@@ -57,12 +77,22 @@ def _config(model: Pretrained) -> dict[str, Any]:
     return {name: "float32" if name in ("dtype", "torch_dtype") else value for name, value in content.items()}
 
 
-def _weights(model: Pretrained) -> dict[str, Tensor]:
-    """By their names in transformers, which has no adapter around them."""
-    return {name.removeprefix("model."): tensor.clone() for name, tensor in model.state_dict().items()}
+def _write_adapter(folder: Path, model: Pretrained, config: Config) -> None:
+    """The files of peft."""
+    weights = {name.removeprefix("model."): tensor for name, tensor in model.state_dict().items()}
+    write_tensors(folder / ADAPTER_WEIGHTS, adapter_weights(weights), {"format": "pt"})
+    write_json(folder / ADAPTER_CONFIG, adapter_config(model.lora or {}, model.config.family, str(config.model.init)))
 
 
-def _usage(tokenizers: PretrainedTokenizers, config: Config) -> Usage:
+def _load(transformers: Any, folder: Path, config: Config, adapter: bool) -> Any:
+    """The exported model, loaded as its users do."""
+    if not adapter:
+        return transformers.AutoModelForSeq2SeqLM.from_pretrained(folder, local_files_only=True).eval()
+    base = transformers.AutoModelForSeq2SeqLM.from_pretrained(config.model.init, local_files_only=True)
+    return import_peft().PeftModel.from_pretrained(base.float(), folder).eval().get_base_model()
+
+
+def _usage(tokenizers: PretrainedTokenizers, config: Config, adapter: bool) -> Usage:
     """The calls that translate the first direction, and the names of languages in all of them."""
     first = config.data.directions[0]
     begin = tokenizers.begin(first)
@@ -76,6 +106,12 @@ def _usage(tokenizers: PretrainedTokenizers, config: Config) -> Usage:
         text = f"{family.tag.format(code)} ..."
     tags = {direction.name: _languages(tokenizers, direction) for direction in config.data.directions}
     note = f"This translates {first.name}. For other directions, use their language codes, as below."
+    if adapter:
+        base = Path(config.model.init or "").name
+        note += (
+            f"\n\nThe folder has adapters (LoRA) for `{base}`: `pip install peft`, and set `base_model_name_or_path` "
+            f"in\n`{ADAPTER_CONFIG}` to where its users find that model."
+        )
     return Usage(load, text, generate, note, tags)
 
 
@@ -97,10 +133,15 @@ class _Sentences:
 
 
 def _compare(
-    transformers: Any, written: Path, model: Pretrained, tokenizers: PretrainedTokenizers, config: Config, folder: Path
+    transformers: Any,
+    theirs: Any,
+    written: Path,
+    model: Pretrained,
+    tokenizers: PretrainedTokenizers,
+    config: Config,
+    folder: Path,
 ) -> Report:
-    """Compare with the written folder, loaded as its users do."""
-    theirs = transformers.AutoModelForSeq2SeqLM.from_pretrained(written, local_files_only=True).eval()
+    """Compare with the exported model and tokenizer."""
     again = PretrainedTokenizers(written, tokenizers.codes)
     sentences, identical, difference = 0, 0, 0.0
     for batch in _batches(tokenizers, again, config, model.max_positions):

@@ -35,7 +35,7 @@ def translate_lines(
     size = source.stat().st_size if source is not None else None
     with _writing(target) as out, bars.task(f"translating {direction.name}", size) as advance:
         translations = translator.stream(
-            _texts(_lines(source, advance)), direction, options, lambda warning: bars.note(str(warning))
+            _texts(_lines(source, advance)), direction, options, lambda warning: bars.warn(str(warning))
         )
         for number, best in enumerate(translations, start=1):
             out.write(_shown(number, best, form).encode("utf-8"))

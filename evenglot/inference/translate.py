@@ -13,24 +13,24 @@ from itertools import islice
 from pathlib import Path
 from typing import Literal
 
-import torch
-
 from evenglot.config.data import DataSettings
 from evenglot.corpus.frames import Frame
 from evenglot.corpus.tokenizers import Tokenizers
 from evenglot.directions import Direction, check_code
 from evenglot.inference.engines import CTranslate2Engine, Engine, SearchOptions, TorchEngine
 from evenglot.inference.vocabularies import open_verified
+from evenglot.model.devices import Device as Device
+from evenglot.model.devices import usable_device
 from evenglot.model.interface import TranslationModel
 from evenglot.model.transformer import Transformer
 from evenglot.runs.checkpoint import Checkpoint, load_model
 from evenglot.runs.run import Run
+from evenglot.wording import some
 
 BATCH_PIECES = 4096  # source subwords per batch, not counting beams
 WINDOW = 5000  # sentences of a stream that are read ahead and sorted by length
 
 EngineName = Literal["torch", "ctranslate2", "ctranslate2-int8"]
-Device = Literal["auto", "cpu", "cuda"]
 
 
 @dataclass(frozen=True)
@@ -68,6 +68,9 @@ class Translator:
         self.engine, self.directions, self.max_positions = engine, list(directions), max_positions
         self._tokenizers = tokenizers
 
+    def __repr__(self) -> str:
+        return f"<Translator {some(direction.name for direction in self.directions)}>"
+
     def translate(
         self,
         sentences: Iterable[str],
@@ -92,6 +95,8 @@ class Translator:
         self, sentences: Iterable[str], direction: Direction, options: SearchOptions, warn: Warn = lambda warning: None
     ) -> Iterator[list[Translation]]:
         """Yield the n-best translations of each sentence; an empty sentence has one empty translation."""
+        if isinstance(sentences, str):  # its characters would be translated one by one
+            raise TypeError("sentences: expected several strings, such as a list, but this is one; write [text]")
         frame, _ = self._tokenizers.frames(direction)
         begin = self._tokenizers.begin(direction)
         numbered = enumerate(sentences, start=1)
@@ -155,8 +160,8 @@ def load(
 ) -> Translator:
     """Load a translator from a run folder. `which`: best, last, average, or a number of updates."""
     home = Run(Path(run))
-    data, chosen = home.config().data, home.choose(which)
-    return translator_of(home, data, chosen, load_model(chosen), device, engine)
+    config, chosen = home.config(), home.choose(which)
+    return translator_of(home, config.data, chosen, load_model(chosen, config.model.init), device, engine)
 
 
 def translator_of(
@@ -179,11 +184,3 @@ def translator_of(
 
         working = CTranslate2Engine(converted(run, chosen, model, "int8" if engine.endswith("int8") else "float32"))
     return Translator(working, tokenizers, data.directions, model.max_positions)
-
-
-def usable_device(device: Device) -> torch.device:
-    """The torch device; `auto` is a GPU if available."""
-    on = "cuda" if torch.cuda.is_available() else "cpu"
-    if device == "cuda" != on:
-        raise ValueError("device: no CUDA device available; use 'cpu' or 'auto'")
-    return torch.device(on if device == "auto" else device)

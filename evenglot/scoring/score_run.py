@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +12,9 @@ from evenglot.directions import Direction, parse
 from evenglot.extras import missing
 from evenglot.files import finished_folder, write_json
 from evenglot.inference.engines import SearchOptions
-from evenglot.inference.translate import Device, EngineName, Translator, translator_of, usable_device
+from evenglot.inference.translate import EngineName, TranslationWarning, Translator, translator_of
 from evenglot.inference.vocabularies import verify_vocabulary
+from evenglot.model.devices import Device, usable_device
 from evenglot.progress import Bars
 from evenglot.runs.checkpoint import load_model
 from evenglot.runs.run import Run, RunError
@@ -25,6 +26,7 @@ from evenglot.scoring.reference_loss import reference_losses, too_long
 from evenglot.scoring.scorer import Scorer
 from evenglot.scoring.sentence_statistics import SentenceStatistics, references_digest
 from evenglot.scoring.summary import summary
+from evenglot.wording import counted
 
 
 def translate_split(
@@ -32,14 +34,20 @@ def translate_split(
 ) -> None:
     """Write the translations of a split, one file per direction (por-en.en); the folder appears when complete."""
     with finished_folder(folder) as unfinished:
-        for direction in _directions(store, split):
-            sources = store.text(direction.name, split, "source")
-            lines = []
-            with bars.task(f"translating {split} {direction.name}", len(sources)) as advance:
-                for best in translator.stream(sources, direction, options, lambda warning: bars.note(str(warning))):
+        directions = _directions(store, split)
+        sources = {direction: store.text(direction.name, split, "source") for direction in directions}
+        total = sum(map(len, sources.values()))
+        with bars.task(f"translating {split} sets of {counted(len(directions), 'direction')}", total) as advance:
+            for direction, text in sources.items():
+                lines = []
+                for best in translator.stream(text, direction, options, _warner(bars, direction)):
                     lines.append(best[0].text.replace("\n", " "))
                     advance(1)
-            translation_file(unfinished, direction).write_bytes("".join(f"{line}\n" for line in lines).encode())
+                translation_file(unfinished, direction).write_bytes("".join(f"{line}\n" for line in lines).encode())
+
+
+def _warner(bars: Bars, direction: Direction) -> Callable[[TranslationWarning], None]:
+    return lambda warning: bars.warn(f"{direction.name}, {warning}")
 
 
 def score_split(
@@ -104,7 +112,7 @@ def score_run(
         chosen = run.choose(which)
         verify_vocabulary(run, chosen.read_state())
         _refuse_other_vocabulary(run, store)
-        model = load_model(chosen)
+        model = load_model(chosen, config.model.init)
         translator = translator_of(run, config.data, chosen, model, device, engine)
         translate_split(translator, store, split, options, folder, bars)
         made = {"beam": options.beam, "engine": engine, "which": which, "step": chosen.step}
@@ -115,7 +123,9 @@ def score_run(
                 model_counts[name] = {"loss": losses}
             if left_out := int(too_long(model, store.corpus(name, split)).sum()):
                 made["left_out"] = made.get("left_out", 0) + left_out
-                bars.note(f"{name}: {left_out} of the {split} pairs are too long for the model; the loss excludes them")
+                bars.warn(
+                    f"{name}: {counted(left_out, 'pair')} of {split} too long for the model, left out of the loss"
+                )
     if not can_identify():
         bars.note(f"no off-target rates: {missing('langid', 'py3langid')}")
     scores, statistics = score_split(store, split, folder, tokenize=tokenize, comet=comet, model_counts=model_counts)

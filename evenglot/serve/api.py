@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +18,13 @@ from evenglot.directions import Direction
 from evenglot.inference.engines import SearchOptions
 from evenglot.inference.translate import Translation, Translator
 from evenglot.serve.messages import Answer, Health, Limits, Model, Question
+from evenglot.serve.metrics import Metrics
 from evenglot.serve.openapi import describe
 from evenglot.serve.worker import Job, Worker
 from evenglot.wording import did_you_mean
 
 PAGE = Path(__file__).with_name("page.html")
+PROMETHEUS = "text/plain; version=0.0.4"
 READ_ON = 4  # read up to this multiple of the maximum body, as a client that is still sending would miss the response
 
 
@@ -31,6 +33,9 @@ class Api:
 
     def __init__(self, translator: Translator, worker: Worker, model: Model, limits: Limits) -> None:
         self._translator, self._worker, self._model, self._limits = translator, worker, model, limits
+        self.metrics = Metrics()
+        self.is_stopping: Callable[[], bool] = lambda: False  # set by the server
+        self.connections: Callable[[], int] = lambda: 0
         self._requests = 0
         self._page = PAGE.read_bytes()
         self._description = describe(limits)
@@ -40,7 +45,10 @@ class Api:
         return [
             Route("/", self.page, methods=["GET"]),
             Route("/openapi.json", self.openapi, methods=["GET"]),
+            Route("/metrics", self.prometheus, methods=["GET"]),
             Route("/api/health", self.health, methods=["GET"]),
+            Route("/api/live", self.live, methods=["GET"]),
+            Route("/api/ready", self.ready, methods=["GET"]),
             Route("/api/model", self.model, methods=["GET"]),
             Route("/api/translate", self.translate, methods=["POST"]),
         ]
@@ -56,6 +64,25 @@ class Api:
     async def health(self, request: Request) -> Response:
         """Health check; also responds while the model is busy."""
         return JSONResponse(Health(requests=self._requests).model_dump())
+
+    async def live(self, request: Request) -> Response:
+        """Whether the process answers; if not, restart it."""
+        return JSONResponse(Health(requests=self._requests).model_dump())
+
+    async def ready(self, request: Request) -> Response:
+        """Whether to send requests here: not while it stops, is full, or has lost its model."""
+        if self.is_stopping():
+            raise HTTPException(503, "the server is stopping")
+        if not self._worker.is_alive:
+            raise HTTPException(503, "the model is not running; restart the server")
+        if self._requests >= self._limits.requests:
+            raise HTTPException(503, "too many waiting requests; try again later", {"Retry-After": "1"})
+        return JSONResponse(Health(requests=self._requests).model_dump())
+
+    async def prometheus(self, request: Request) -> Response:
+        """Metrics for Prometheus."""
+        gauges = {"requests_waiting": self._requests, "connections": self.connections()}
+        return Response(self.metrics.text(self._model, gauges), media_type=PROMETHEUS)
 
     async def model(self, request: Request) -> Response:
         """Information about the served model."""
@@ -76,6 +103,7 @@ class Api:
                 seconds=round(time.monotonic() - start, 4),
                 warnings=job.warnings,
             )
+            self.metrics.translated(len(job.sentences), answer.seconds)
             return JSONResponse(answer.model_dump())
         finally:
             self._requests -= 1

@@ -20,7 +20,9 @@ class Limits:
     characters: int = 5000  # per sentence
     beam: int = 20
     requests: int = 512  # being read or waiting; further ones are rejected
-    seconds: float = 60.0  # to receive a request, and again to translate it
+    seconds: float = 60.0  # to receive a body, again to translate it, and again to send the answer
+    header_seconds: float = 20.0  # from the connection, or the answer before, to the end of the headers
+    connections: int = 1000  # at a time; fewer if the limit of open files is low
     batch_sentences: int = 64  # per batch; kept small, as a running batch cannot be interrupted
     batch_characters: int = 8192  # per batch
 

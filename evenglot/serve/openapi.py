@@ -34,6 +34,7 @@ def describe(limits: Limits) -> dict[str, Any]:
         "503": "Too many waiting requests; retry after the time given in the header Retry-After.",
         "504": f"Not translated within {limits.seconds:g} seconds.",
     }
+    full = {"503": "It is stopping, has too many waiting requests, or lost its model."}
     body = {"required": True, "content": _content("application/json", "Question")}
     return {
         "openapi": "3.1.0",
@@ -41,7 +42,10 @@ def describe(limits: Limits) -> dict[str, Any]:
         "paths": {
             "/": {"get": _operation("page", "Web page", "text/html")},
             "/openapi.json": {"get": _operation("openapi", "OpenAPI description", "application/json")},
+            "/metrics": {"get": _operation("metrics", "Metrics for Prometheus", "text/plain")},
             "/api/health": {"get": _operation("health", "Health check", "application/json", "Health")},
+            "/api/live": {"get": _operation("live", "Does the process answer?", "application/json", "Health")},
+            "/api/ready": {"get": _operation("ready", "Can it take requests?", "application/json", "Health", full)},
             "/api/model": {"get": _operation("model", "Information about the model", "application/json", "Model")},
             "/api/translate": {
                 "post": _operation("translate", "Translate sentences", "application/json", "Answer", refused)

@@ -2,31 +2,38 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import socket
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import Literal
 
 import uvicorn
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 
 from evenglot import __version__
-from evenglot.inference.translate import EngineName, Translator, translator_of
+from evenglot.inference.translate import Device, EngineName, Translator, translator_of
 from evenglot.runs.checkpoint import load_model
 from evenglot.runs.run import Run
 from evenglot.serve.api import PAGE, Api, as_json, sources, targets
+from evenglot.serve.connections import AcceptErrors, accepted_at_once, connections
 from evenglot.serve.guard import Guard, allowed_host
 from evenglot.serve.messages import Limits, Model
+from evenglot.serve.metrics import Counted
 from evenglot.serve.worker import Worker
 from evenglot.web import is_loopback
 
 
 class Server(uvicorn.Server):
     """Shuts down gracefully on SIGINT and SIGTERM; uvicorn's own class re-raises the signal afterwards."""
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Start to listen; errors of accepting connections are told once."""
+        asyncio.get_running_loop().set_exception_handler(AcceptErrors())
+        await super().startup(sockets)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """On the first signal finish running requests; on the second exit immediately."""
@@ -53,24 +60,30 @@ def prepared(
 ) -> Iterator[Server]:
     """A server with its worker; `server.run(sockets=[listening])` runs it."""
     worker = Worker(translator, limits)
+    api = Api(translator, worker, model, limits)
     app = Starlette(
-        routes=Api(translator, worker, model, limits).routes(),
+        routes=api.routes(),
         exception_handlers={HTTPException: as_json, Exception: as_json},
     )
     app.router.redirect_slashes = False
+    counted = Counted(app, api.metrics, frozenset(route.path for route in api.routes()))
     config = uvicorn.Config(
-        Guard(app, allowed_host(is_loopback(listening.getsockname()[0]), names), PAGE.read_text(encoding="utf-8")),
-        http="h11",
+        Guard(counted, allowed_host(is_loopback(listening.getsockname()[0]), names), PAGE.read_text(encoding="utf-8")),
+        http=connections(limits),
+        backlog=accepted_at_once(),
         ws="none",
         lifespan="off",
-        log_level="warning",
+        log_level="error",
         access_log=False,
         proxy_headers=False,
         server_header=False,
         timeout_graceful_shutdown=round(2 * limits.seconds) + 5,  # longer than any request lasts
     )
+    server = Server(config)
+    api.is_stopping = lambda: server.should_exit
+    api.connections = lambda: len(server.server_state.connections)
     try:
-        yield Server(config)
+        yield server
     finally:
         worker.close()
 
@@ -98,7 +111,7 @@ def serve(
     *,
     names: Sequence[str] = (),
     which: str = "best",
-    device: Literal["auto", "cpu", "cuda"] = "auto",
+    device: Device = "auto",
     engine: EngineName = "torch",
     limits: Limits | None = None,
     tell: Callable[[str], object] = _say,
@@ -110,7 +123,7 @@ def serve(
     with listen(host, port) as listening:  # first, to report a port in use before loading the model
         home = Run(run)
         config, chosen = home.config(), home.choose(which)
-        translator = translator_of(home, config.data, chosen, load_model(chosen), device, engine)
+        translator = translator_of(home, config.data, chosen, load_model(chosen, config.model.init), device, engine)
         model = about(home, config.balance.strategy, chosen.step, translator)
         address, taken = listening.getsockname()[:2]
         with prepared(translator, model, listening, limits or Limits(), names) as server:

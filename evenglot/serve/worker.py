@@ -54,6 +54,11 @@ class Worker:
         self._thread = threading.Thread(target=self._work, name="translator", daemon=True)
         self._thread.start()
 
+    @property
+    def is_alive(self) -> bool:
+        """Whether it still translates."""
+        return self._thread.is_alive() and not self._closing
+
     def submit(self, job: Job) -> None:
         """Queue a request with at least one sentence."""
         with self._changed:

@@ -19,6 +19,7 @@ from evenglot.corpus.prepare import prepare
 from evenglot.corpus.store import open_store
 from evenglot.directions import Direction, tag, tag_kind
 from evenglot.export import huggingface, model_card
+from evenglot.export.hub import Sharing
 from evenglot.export.huggingface import Report, export
 from evenglot.extras import quiet
 from evenglot.model.search import beam_search, greedy
@@ -278,7 +279,8 @@ def test_the_card_of_the_other_way_names_target_languages(trained):
 
 
 def test_languages_in_the_front_matter_are_text_and_without_script():
-    found = model_card._front_matter([Direction("no", "en"), Direction("zh_Hans", "en"), Direction("zh_Hant", "en")])
+    directions = [Direction("no", "en"), Direction("zh_Hans", "en"), Direction("zh_Hant", "en")]
+    found = model_card._front_matter("name", directions, None, Sharing())
     assert yaml.safe_load(found)["language"] == ["en", "no", "zh"]
 
 

@@ -47,6 +47,8 @@ def test_a_person_can_translate(url, translator, browser, width, scheme):
     browser.press("Enter", 13, modifiers=2)
     browser.wait("document.querySelectorAll('.best').length === 41")
     assert browser.translated() == translator.translate(lines, source="aa")
+    sources = "[...document.querySelectorAll('#results .source')].map((each) => each.textContent)"
+    assert browser.run(sources) == lines
     assert "41 sentences in" in browser.run("document.getElementById('status').textContent")
     assert browser.run(FITS)
     browser.run("document.querySelector('details summary').click()")

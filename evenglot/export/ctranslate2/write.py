@@ -49,7 +49,7 @@ def export(
     folder = folder.resolve()
     _refuse_if_taken(folder)
     config, chosen = run.config(), run.choose(which)
-    model = load_model(chosen)
+    model = load_model(chosen, config.model.init)
     if not isinstance(model, Transformer):
         raise ValueError(
             f"{run.folder}: fine-tuned from a pretrained model; export it with --to huggingface, and convert that with "

@@ -2,25 +2,39 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import sentencepiece
 
 from evenglot.directions import Direction, tag, tag_kind
+from evenglot.reading import read_json
+from evenglot.records import read_record
 
 ABOUT = "evenglot.json"
+
+
+@dataclass(frozen=True, kw_only=True)
+class About:
+    """What every export says of itself."""
+
+    format: str
+    max_positions: int = field(metadata={"least": 1})
+    directions: Sequence[str] = ()
+    tags: Sequence[str] = ()
+    step: int = 0
 
 
 def read_about(folder: Path) -> dict[str, Any] | None:
     """The metadata of an export for CTranslate2; None if the folder is not one."""
     try:
-        about = json.loads((folder / ABOUT).read_text(encoding="utf-8"))
+        content: dict[str, Any] = read_json(folder / ABOUT)
+        about = read_record(About, content)
     except (OSError, ValueError):
         return None
-    return about if isinstance(about, dict) and about.get("format") == "ctranslate2" else None
+    return content if about.format == "ctranslate2" else None
 
 
 def vocabulary(folder: Path, side: str) -> sentencepiece.SentencePieceProcessor:

@@ -32,4 +32,4 @@ def bleu(counts: Numbers) -> Numbers:
     return np.where(possible, score, 0.0)
 
 
-METRIC = Metric("bleu", "BLEU", higher_is_better=True, digits=2, score=bleu, counter=counter)
+METRIC = Metric("bleu", "BLEU", higher_is_better=True, digits=2, score=bleu, counter=counter, columns=10)

@@ -31,4 +31,4 @@ def chrf(counts: Numbers) -> Numbers:
     return np.where((orders > 0) & (precision + recall > 0), score, 0.0)
 
 
-METRIC = Metric("chrf", "chrF++", higher_is_better=True, digits=2, score=chrf, counter=counter)
+METRIC = Metric("chrf", "chrF++", higher_is_better=True, digits=2, score=chrf, counter=counter, columns=24)

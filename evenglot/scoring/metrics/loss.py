@@ -18,4 +18,5 @@ METRIC = Metric(
     score=loss,
     alias="loss_per_character",
     short="loss/char",
+    columns=2,
 )

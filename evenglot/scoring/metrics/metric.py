@@ -47,6 +47,7 @@ class Metric:
     counter: Callable[[TextOptions], TextCounter] | None = None  # None: computed from the model, not from text
     alias: str | None = None  # key in scores.json if different
     short: str | None = None  # heading of a narrow column if the label is too long
+    columns: int | None = None  # number of counts of a sentence; None: not checked when they are read
 
     @property
     def from_text(self) -> bool:

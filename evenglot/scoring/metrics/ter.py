@@ -24,4 +24,4 @@ def ter(counts: Numbers) -> Numbers:
     return np.asarray(100 * rate, dtype=np.float64)
 
 
-METRIC = Metric("ter", "TER", higher_is_better=False, digits=2, score=ter, counter=counter)
+METRIC = Metric("ter", "TER", higher_is_better=False, digits=2, score=ter, counter=counter, columns=2)
