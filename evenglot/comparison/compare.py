@@ -21,6 +21,7 @@ from evenglot.comparison.warnings import ComparisonWarning, warnings_about
 from evenglot.runs.run import Run
 from evenglot.scoring.metrics import METRICS, primary_of
 from evenglot.scoring.summary import halves, largest_first
+from evenglot.wording import listed
 
 Means = tuple[float, float | None]  # mean over seeds, and standard deviation if there are several
 GROUPS = ("mean", "worst", "low_resource", "high_resource")
@@ -76,13 +77,16 @@ class Findings:
         return len(self.directions) - len(self.wins) - len(self.losses)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Comparison:
     """Rows, the first of which is the reference, and the scores of their runs; created by `compare`."""
 
     split: str
     rows: tuple[Row, ...]
     resampled: ResampledScores
+
+    def __repr__(self) -> str:
+        return f"<Comparison of {listed([row.name for row in self.rows])} on {self.split}; print it for tables>"
 
     def __str__(self) -> str:
         """The tables of `evenglot compare --format markdown`."""
@@ -199,6 +203,10 @@ class Comparison:
             wins=[name for name, gain in significant.items() if gain > 0],
             losses=[name for name, gain in significant.items() if gain < 0],
         )
+
+    def mean_difference(self, row: Row, metric: str) -> Difference:
+        """The difference between a row and the reference in the mean over all directions."""
+        return self._difference(row, metric, {each.name: list(self.pairs) for each in self.rows})
 
     def _difference(self, row: Row, metric: str, members: Mapping[str, Sequence[str]]) -> Difference:
         """Difference of means over directions; `members` gives the directions for each row."""

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from evenglot.runs.events import ConfigEvent, DoneEvent, Event, ReferenceCost, StepEvent, of_kind
+from evenglot.runs.events import (
+    CheckpointEvent,
+    ConfigEvent,
+    DoneEvent,
+    Event,
+    ReferenceCost,
+    StepEvent,
+    ValidationEvent,
+    of_kind,
+)
 from evenglot.runs.log import read_log
 from evenglot.runs.run import Run, RunError
-from evenglot.runs.scores import scored_with, scores_file, statistics_file
+from evenglot.runs.scores import read_scores_file, scored_with, scores_file, statistics_file
 from evenglot.runs.standings import Standings, best_validation, strategy_of
 from evenglot.scoring.metrics import METRICS
 from evenglot.scoring.sentence_statistics import SentenceStatistics
@@ -45,6 +53,7 @@ class ScoredRun:
     made: dict[str, Any]  # decoding settings: beam, checkpoint, ...
     behind: bool  # the best checkpoint is newer than the scored one
     cost: Cost
+    settings: Mapping[str, Any] = field(default_factory=dict)  # the configuration, by section
 
     def score(self, metric: str, direction: str) -> float:
         """Score on the whole test set."""
@@ -76,31 +85,43 @@ def read_scored_run(run: Run, row: str, split: str) -> ScoredRun:
     return ScoredRun(
         row=row,
         folder=run.folder,
-        seed=about.config["seed"],
+        seed=_seed(run, about),
         strategy=about.strategy,
         tau=None if strategy is None else strategy.tau,
         pairs=pairs,
         passes={name: standings.passes(name) or 0.0 for name in pairs},
         validation={name: loss for name, loss in validation.items() if loss is not None},
-        statistics=SentenceStatistics.load(statistics),
-        signature=_signature(scores_file(run, split)),
+        statistics=_statistics(statistics, pairs),
+        signature=dict(read_scores_file(scores_file(run, split)).signature),
         made=made or {},
         behind=_behind(made or {}, events),
         cost=_cost(events, about),
+        settings=about.config,
     )
 
 
 def _behind(made: dict[str, Any], events: Sequence[Event]) -> bool:
     """Is the best checkpoint newer than the scored one?"""
     best = [event.best_step for event in of_kind(events, DoneEvent)]
+    if not best:  # not finished: the best one so far
+        saved = {event.step for event in of_kind(events, CheckpointEvent)}
+        best = [event.step for event in of_kind(events, ValidationEvent) if event.best and event.step in saved]
     return made.get("which") == "best" and bool(best) and made.get("step") != best[-1]
 
 
-def _signature(file: Path) -> dict[str, str]:
-    try:
-        found: dict[str, str] = json.loads(file.read_text(encoding="utf-8"))["signature"]
-    except (ValueError, KeyError, TypeError) as error:
-        raise RunError(f"{file}: cannot be read; run `evenglot score` again") from error
+def _seed(run: Run, about: ConfigEvent) -> int:
+    seed = about.config.get("seed")
+    if type(seed) is not int:
+        raise RunError(f"{run.log_file}: its configuration has no seed; is it the log of a run?")
+    return seed
+
+
+def _statistics(file: Path, pairs: Mapping[str, int]) -> SentenceStatistics:
+    found = SentenceStatistics.load(file)
+    if others := sorted(found.counts.keys() - pairs.keys()):
+        raise RunError(
+            f"{file}: has scores of {others[0]}, which the run was not trained on; run `evenglot score` again"
+        )
     return found
 
 

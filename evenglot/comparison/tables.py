@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -11,7 +11,7 @@ from rich.console import Console
 
 from evenglot.directions import parse, shared_side
 from evenglot.files import write_text
-from evenglot.tables import Cell, Sheet
+from evenglot.tables import Cell, Sheet, ranked
 from evenglot.wording import duration
 
 ACROSS = 10  # with more languages than this, languages are rows instead of columns
@@ -79,6 +79,7 @@ def verdict(comparison: Json, metric: str | None = None) -> list[str]:
             f"{found['wins']}, worse in {found['losses']} of {len(comparison['directions'])} directions"
             + (f" ({', '.join(found['harmed'])})" if found["harmed"] else "")
             + "."
+            + ("" if row["freedom"] else " One seed is no evidence about training: another may reverse this.")
         )
     return lines
 
@@ -152,15 +153,6 @@ def _sheet(
     )
 
 
-def _ranked(values: Mapping[str, float | None], text: Callable[[str], str], higher_is_better: bool) -> dict[str, Cell]:
-    """Cells of one column by row. The best two are marked; of two rows only the best."""
-    known = [name for name, value in values.items() if value is not None]
-    order = sorted({values[name] for name in known}, reverse=higher_is_better)  # type: ignore[type-var]
-    marked = order[: 1 if len(known) < 3 else 2] if len(known) > 1 else []
-    ranks = {name: marked.index(values[name]) for name in known if values[name] in marked}
-    return {name: Cell("-" if value is None else text(name), ranks.get(name)) for name, value in values.items()}
-
-
 def _by_row(columns: Mapping[str, Mapping[str, Cell]], rows: Sequence[str]) -> dict[str, dict[str, Cell]]:
     return {row: {name: cells[row] for name, cells in columns.items()} for row in rows}
 
@@ -174,7 +166,7 @@ def scores_sheet(comparison: Json, metric: str) -> Sheet:
             row["name"]: row["scores"][metric]["mean"] if name == "Avg" else row["scores"][metric]["directions"][name]
             for row in rows
         }
-        columns[name] = _ranked(
+        columns[name] = ranked(
             {row: means["mean"] for row, means in of_rows.items()},
             lambda row, of_rows=of_rows: _with_spread(of_rows[row], about["digits"]),  # type: ignore[misc]
             about["higher_is_better"],
@@ -256,9 +248,9 @@ def _validation(comparison: Json) -> Sheet:
     columns = {}
     for name in _languages(comparison):
         values = {row: losses[name] for row, losses in rows.items()}
-        columns[name] = _ranked(values, lambda row, values=values: f"{values[row]:.4f}", False)  # type: ignore[misc]
+        columns[name] = ranked(values, lambda row, values=values: f"{values[row]:.4f}", False)  # type: ignore[misc]
     means = {row: _mean(list(losses.values())) for row, losses in rows.items()}
-    columns["Avg"] = _ranked(means, lambda row: f"{means[row]:.4f}", False)
+    columns["Avg"] = ranked(means, lambda row: f"{means[row]:.4f}", False)
     title = "Validation loss per character (with label smoothing, as in training)"
     return _sheet(comparison, title, _by_row(columns, list(rows)), ["Best checkpoint; lower is better."], ["Avg"])
 

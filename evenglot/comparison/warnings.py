@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
+from statistics import fmean
 from typing import TYPE_CHECKING, Any, Literal
 
+from evenglot.comparison.fairness import Topic, differing
 from evenglot.scoring.metrics import METRICS
+from evenglot.wording import listed
 
 if TYPE_CHECKING:
     from evenglot.comparison.compare import Comparison, Row
@@ -22,21 +25,33 @@ Kind = Literal[
     "repeated-seed",
     "different-seeds",
     "different-updates",
+    "different-schedule",
+    "different-optimizer",
+    "different-batches",
+    "different-model",
+    "different-data",
+    "barely-translates",
+    "metrics-disagree",
     "noisy-row",
     "seed-variance-unknown",
     "seed-variance-assumed",
 ]
 
 
+USABLE_BLEU = 3  # below it, output is hardly related to the input
+LOSS_MARGIN = 0.005  # relative difference of validation losses that counts
+
+
 @dataclass(frozen=True)
 class ComparisonWarning:
-    """A warning: kind, message, and the rows, directions and metrics it concerns."""
+    """A warning: kind, message, and the rows, directions, metrics and settings it concerns."""
 
     kind: Kind
     message: str
     rows: tuple[str, ...] = ()
     directions: tuple[str, ...] = ()
     metrics: tuple[str, ...] = ()
+    settings: tuple[str, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
         """The form used in comparison.json; empty lists are omitted."""
@@ -44,6 +59,13 @@ class ComparisonWarning:
 
 
 Warnings = Iterator[ComparisonWarning]
+UNFAIR: Mapping[Topic, tuple[Kind, str]] = {
+    "schedule": ("different-schedule", "learning-rate schedule"),
+    "optimizer": ("different-optimizer", "optimizer"),
+    "batches": ("different-batches", "batch size"),
+    "model": ("different-model", "model"),
+    "data": ("different-data", "preparation of the data"),
+}
 
 
 def warnings_about(comparison: Comparison) -> Warnings:
@@ -52,6 +74,9 @@ def warnings_about(comparison: Comparison) -> Warnings:
     yield from _different_tests(comparison)
     for row in comparison.rows:
         yield from _different_training(comparison, row)
+    yield from _barely_translate(comparison)
+    for row in comparison.rows[1:]:
+        yield from _metrics_disagree(comparison, row)
     yield from _seed_variance(comparison)
 
 
@@ -105,6 +130,45 @@ def _different_training(comparison: Comparison, row: Row) -> Warnings:
     if row.cost.updates != reference.cost.updates:
         message = f"{name}: {row.cost.updates:,.0f} updates, but {reference.name} {reference.cost.updates:,.0f}"
         yield ComparisonWarning("different-updates", message, rows=(name, reference.name))
+    settings, others = ([run.settings for run in each.runs] for each in (row, reference))
+    for topic, (kind, what) in UNFAIR.items():
+        if found := differing(settings, others, topic):
+            values = "; ".join(f"{key} is {value}, but {other}" for key, (value, other) in found.items())
+            message = f"{name}: trained with another {what} than {reference.name}: {values}"
+            yield ComparisonWarning(kind, message, rows=(name, reference.name), settings=tuple(found))
+
+
+def _barely_translate(comparison: Comparison) -> Warnings:
+    if "bleu" not in comparison.metrics:
+        return
+    names = list(comparison.pairs)
+    means = {row.name: fmean(fmean(row.scores("bleu", name)) for name in names) for row in comparison.rows}
+    if low := {name: mean for name, mean in means.items() if mean < USABLE_BLEU}:
+        told = ", ".join(f"{name} {mean:.1f}" for name, mean in low.items())
+        message = (
+            f"mean BLEU below {USABLE_BLEU} ({told}): these models barely translate, and differences between them say "
+            "little about models that do; train longer"
+        )
+        yield ComparisonWarning("barely-translates", message, rows=tuple(low), metrics=("bleu",))
+
+
+def _metrics_disagree(comparison: Comparison, row: Row) -> Warnings:
+    """Metrics with significant differences in opposite directions; validation losses have no test, only a margin."""
+    signs = {}
+    for key in comparison.metrics:
+        low, high = comparison.mean_difference(row, key).interval
+        signs[METRICS[key].label] = METRICS[key].sign * ((low > 0) - (high < 0))
+    losses = [
+        fmean(each.validation(name) or 0.0 for name in comparison.validated)
+        for each in (row, comparison.reference)
+        if comparison.validated
+    ]
+    if losses and abs(losses[0] - losses[1]) > LOSS_MARGIN * losses[1]:
+        signs["validation loss"] = 1 if losses[0] < losses[1] else -1
+    better, worse = ([label for label, sign in signs.items() if sign == wanted] for wanted in (1, -1))
+    if better and worse:
+        message = f"{row.name}: better in {listed(better)}, but worse in {listed(worse)}; no conclusion is safe"
+        yield ComparisonWarning("metrics-disagree", message, rows=(row.name, comparison.reference.name))
 
 
 def _seed_variance(comparison: Comparison) -> Warnings:

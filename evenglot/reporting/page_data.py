@@ -18,7 +18,7 @@ from evenglot.runs.events import Event, StepEvent, of_kind
 from evenglot.runs.history import History, LogNotStartedError, Series, history
 from evenglot.runs.log import read_log
 from evenglot.runs.run import Run
-from evenglot.runs.scores import read_scores
+from evenglot.runs.scores import Scores, read_scores
 from evenglot.scoring.metrics import METRICS, PRIMARY, Metric
 
 Data = dict[str, Any]
@@ -81,7 +81,7 @@ def run_data(run: Run, name: str, *, live: bool = False) -> Data:
     except (OSError, ValueError) as error:
         return _not_yet(run, name, error, live)
     step = max(event.step for event in events)
-    scores = read_scores(run)
+    scores = _scores(run)
     progress = _progress(events, story, step)
     shares = mean_shares(story.mixture, since=0, until=step)
     root = run.folder.absolute().parent
@@ -97,11 +97,18 @@ def run_data(run: Run, name: str, *, live: bool = False) -> Data:
         "reweights": story.reweights,
         "p": rounded(story.p),
         "baseline": rounded(story.baseline),
-        "scores": rounded(scores),
+        "scores": None if scores is None else rounded(scores.as_json()),
         "samples": _samples(run),
         "warnings": [warning.as_json() for warning in warnings(story, step, scores, live)],
         "config": _config(run.config_file, root),
     }
+
+
+def _scores(run: Run) -> Scores | None:
+    scores = read_scores(run)
+    if scores is not None and METRICS[PRIMARY].scores_key not in scores.macro:
+        raise ValueError(f"{run.folder}: its scores lack {METRICS[PRIMARY].label}; run `evenglot score` again")
+    return scores
 
 
 def _config(file: Path, root: Path) -> str:
@@ -139,8 +146,8 @@ def _progress(events: Sequence[Event], story: History, step: int) -> Data:
     }
 
 
-def _row(name: str, story: History, shares: Mapping[str, float], scores: Mapping[str, Any] | None) -> Data:
-    scored = {} if scores is None else scores["directions"].get(name, {})
+def _row(name: str, story: History, shares: Mapping[str, float], scores: Scores | None) -> Data:
+    scored = {} if scores is None else scores.directions.get(name, {})
     row = {
         "name": name,
         "pairs": story.pairs[name],

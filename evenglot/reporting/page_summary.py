@@ -10,12 +10,13 @@ from typing import Any
 from evenglot.files import without_paths
 from evenglot.runs.events import ConfigEvent
 from evenglot.runs.history import History
+from evenglot.runs.scores import Scores
 from evenglot.scoring.metrics import METRICS, PRIMARY, Metric, scored_by
 from evenglot.wording import duration, listed
 
 
 def sentences(
-    story: History, scores: Mapping[str, Any] | None, shares: Mapping[str, float], progress: Mapping[str, Any]
+    story: History, scores: Scores | None, shares: Mapping[str, float], progress: Mapping[str, Any]
 ) -> list[str]:
     """Sentences about the model and its data, its quality, and the most and least upsampled directions."""
     told = [_trained(story, progress), _quality(story, scores), _favoured(story, shares)]
@@ -39,16 +40,16 @@ def _trained(story: History, progress: Mapping[str, Any]) -> str:
     return f"{model}, {so_far} on {pairs:,} sentence pairs in {many}{span}."
 
 
-def _quality(story: History, scores: Mapping[str, Any] | None) -> str:
+def _quality(story: History, scores: Scores | None) -> str:
     if scores is not None:
-        told = f"On the {scores['split']} set it reaches {listed(text_scores(scores['macro']))}"
+        told = f"On the {scores.split} set it reaches {listed(text_scores(scores.macro))}"
         metric = METRICS[PRIMARY]
-        by_name = {name: row[metric.scores_key] for name, row in scores["directions"].items()}
+        by_name = {name: row[metric.scores_key] or 0.0 for name, row in scores.directions.items()}
         if len(by_name) == 1:
             return f"{told}."
-        worst = scores["worst"]["direction"]
+        worst = scores.worst_direction
         best = max(by_name, key=lambda name: metric.sign * by_name[name])
-        mean = scores["macro"][metric.scores_key]
+        mean = scores.macro[metric.scores_key]
         to_mean, to_best = (abs(by_name[worst] - other) for other in (mean, by_name[best]))
         return (
             f"{told} on average; the worst direction is {worst} with {_told(metric, by_name[worst])}, {to_mean:.1f} "
@@ -101,19 +102,16 @@ def parameters(count: int) -> str:
     return f"{count / 1e6:,.1f} million" if count >= 1e6 else f"{count:,}"
 
 
-def figures(
-    story: History, scores: Mapping[str, Any] | None, progress: Mapping[str, Any]
-) -> list[tuple[str, str, str]]:
+def figures(story: History, scores: Scores | None, progress: Mapping[str, Any]) -> list[tuple[str, str, str]]:
     """Key figures for the top of the report: label, value and remark."""
     found = [("sentence pairs", f"{sum(story.pairs.values()):,}", _directions(len(story.names)))]
     if scores is not None:
-        worst = scores["worst"]
-        count = len(scores["directions"])
         metric = METRICS[PRIMARY]
-        mean, low = (metric.text(each[metric.scores_key], fewer=1) for each in (scores["macro"], worst))
-        found.append((f"{metric.label}, mean", mean, ", ".join(text_scores(scores["macro"])[1:])))
-        if count > 1:
-            found.append((f"{metric.label}, worst", low, worst["direction"]))
+        worst = scores.directions[scores.worst_direction]
+        mean, low = (metric.text(each[metric.scores_key] or 0.0, fewer=1) for each in (scores.macro, worst))
+        found.append((f"{metric.label}, mean", mean, ", ".join(text_scores(scores.macro)[1:])))
+        if len(scores.directions) > 1:
+            found.append((f"{metric.label}, worst", low, scores.worst_direction))
     elif story.valid_losses:
         last = [values[-1] for values in story.valid_losses.values.values()]
         losses = [loss for loss in last if loss is not None]

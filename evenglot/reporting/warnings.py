@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from statistics import median
 from typing import Any, Literal
 
 from evenglot.runs.history import History, Series
+from evenglot.runs.scores import Scores
 
-Kind = Literal["unfinished", "over-fitting", "starved", "unread", "off-target", "passes", "scores", "note"]
+Kind = Literal[
+    "unfinished", "over-fitting", "starved", "sampled least", "unread", "off-target", "passes", "scores", "note"
+]
 
 STARVED = 5  # warn if a direction's share is this many times below its share of the data
 OFF_TARGET = 0.1
@@ -30,13 +32,14 @@ class Warning:
         return {"kind": self.kind, "text": self.text, "step": self.step}
 
 
-def warnings(story: History, last_step: int, scores: Mapping[str, Any] | None, live: bool = False) -> list[Warning]:
+def warnings(story: History, last_step: int, scores: Scores | None, live: bool = False) -> list[Warning]:
     """All warnings: first those about the whole run, then those about single directions."""
     return [
         *_unfinished(story, last_step, live),
         *_without_scores(story, scores),
         *(Warning(LOGGED.get(event.kind, "note"), event.message, event.step) for event in story.warnings),
         *_starved(story, last_step),
+        *_worst_sampled_least(story, last_step),
         *_unread(story),
         *_off_target(scores),
     ]
@@ -55,7 +58,7 @@ def _unfinished(story: History, last_step: int, live: bool) -> list[Warning]:
     return [Warning("unfinished", text)]
 
 
-def _without_scores(story: History, scores: Mapping[str, Any] | None) -> list[Warning]:
+def _without_scores(story: History, scores: Scores | None) -> list[Warning]:
     if scores is not None or story.done is None:
         return []
     return [Warning("scores", "No scores yet: run `evenglot score` on this run, then `evenglot report` again.")]
@@ -78,6 +81,26 @@ def _starved(story: History, last_step: int) -> list[Warning]:
     return found
 
 
+def _worst_sampled_least(story: History, last_step: int) -> list[Warning]:
+    """The direction with the highest validation loss had the smallest share in the last third of the run."""
+    losses = {
+        name: values[-1] for name, values in story.valid_losses.values.items() if values and values[-1] is not None
+    }
+    late = mean_shares(story.mixture, since=2 * last_step // 3, until=last_step)
+    if story.done is None or len(losses) < 2 or not losses.keys() <= late.keys():
+        return []
+    worst = max(losses, key=lambda name: losses[name])
+    others = [late[name] for name in losses if name != worst]
+    if late[worst] >= min(others):
+        return []
+    got = "weighted" if story.reweights else "sampled"
+    text = (
+        f"{worst} has the highest validation loss ({losses[worst]:.3f}), but was {got} least in the last third of the "
+        f"run: {100 * late[worst]:.2g} %, with {100 * story.p[worst]:.2g} % of the data."
+    )
+    return [Warning("sampled least", text)]
+
+
 def _unread(story: History) -> list[Warning]:
     """Corpora without one complete pass although the others had several."""
     usual = median(story.passes.values()) if story.passes else 0.0
@@ -94,8 +117,8 @@ def _unread(story: History) -> list[Warning]:
     ]
 
 
-def _off_target(scores: Mapping[str, Any] | None) -> list[Warning]:
-    directions = {} if scores is None else scores["directions"]
+def _off_target(scores: Scores | None) -> list[Warning]:
+    directions = {} if scores is None else scores.directions
     return [
         Warning(
             "off-target",

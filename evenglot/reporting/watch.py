@@ -5,12 +5,15 @@ from __future__ import annotations
 import errno
 import hashlib
 import json
+import socket
 import socketserver
 import sys
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from time import monotonic
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -21,6 +24,8 @@ from evenglot.runs.run import Run
 from evenglot.web import host_name, is_loopback, served_headers
 
 ADDRESS = "127.0.0.1"
+MOST = 64  # connections at a time, each with a thread
+SECONDS = 30.0  # for a whole request
 SCORES = ("scores*.json", "statistics*.npz")
 HEADERS = served_headers(page().policy)
 
@@ -78,7 +83,28 @@ class Server(ThreadingHTTPServer):
 
     def __init__(self, watched: Watched, port: int) -> None:
         self.watched = watched
+        self._began: dict[socket.socket, float] = {}  # connections, and when they were accepted
         super().__init__((ADDRESS, port), Handler)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Answer in a thread of its own, unless there are too many."""
+        if len(self._began) >= MOST:
+            self.shutdown_request(request)
+            return
+        self._began[request] = monotonic()
+        super().process_request(request, client_address)
+
+    def shutdown_request(self, request: Any) -> None:
+        """Forget a connection that is over."""
+        self._began.pop(request, None)
+        super().shutdown_request(request)
+
+    def service_actions(self) -> None:
+        """End connections that take too long, also those that send a byte now and then."""
+        for request, began in list(self._began.items()):
+            if monotonic() - began > SECONDS:
+                with suppress(OSError):
+                    request.shutdown(socket.SHUT_RDWR)
 
     def server_bind(self) -> None:
         """Bind without the reverse name lookup of `HTTPServer`, which can take seconds."""

@@ -289,9 +289,50 @@ def test_runs_scored_by_a_version_without_a_metric_are_compared_in_the_others():
     }  # fmt: skip
 
 
-# --------------------------------------------------------------------------------------------- seeds
+# ------------------------------------------------------------------------------------------ fairness
 
 SEEDS = (3, 1, 2)
+TRAINED = {
+    "train": {"schedule": "inverse-sqrt", "warmup": 4000, "decay": 0.5, "betas": [0.9, 0.98], "updates": 10},
+    "batches": {"tokens_per_update": 65536, "interval_pairs": None},
+    "model": {"size": "base", "init": "/here/model"},
+    "clean": {"duplicates": False},
+    "vocabulary": {"sample": None},
+}
+
+
+@pytest.mark.parametrize(
+    ("section", "changes", "kind", "keys"),
+    [
+        ("train", {"schedule": "step"}, "different-schedule", ("train.schedule",)),
+        ("train", {"warmup": 400, "schedule": "step"}, "different-schedule", ("train.schedule", "train.warmup")),
+        ("train", {"betas": [0.9, 0.999]}, "different-optimizer", ("train.betas",)),
+        ("batches", {"tokens_per_update": 4096}, "different-batches", ("batches.tokens_per_update",)),
+        ("model", {"size": "tiny"}, "different-model", ("model.size",)),
+        ("clean", {"duplicates": True}, "different-data", ("clean.duplicates",)),
+        ("vocabulary", {"sample": 250_000}, "different-data", ("vocabulary.sample",)),
+    ],
+)
+def test_other_settings_than_those_of_the_reference_are_mentioned(section, changes, kind, keys):
+    changed = {**TRAINED, section: {**TRAINED[section], **changes}}
+    runs = [result(row, seed=s, settings=TRAINED) for row in ("erm", "chi") for s in SEEDS]
+    assert compared(*runs)[1] == []
+    _, warnings = compared(*runs, *(result("step", seed=s, settings=changed) for s in SEEDS))
+    assert [(each.kind, each.rows, each.settings) for each in warnings] == [(kind, ("step", "erm"), keys)]
+
+
+def test_settings_without_effect_or_unknown_to_a_run_are_not_compared():
+    changed = {
+        "train": {**TRAINED["train"], "decay": 0.1, "log_every": 5},  # decay is of schedule step
+        "model": {"size": "base", "init": "/elsewhere/model", "new_key": 1},
+        "batches": {"interval_pairs": 300},  # part of the strategy
+    }
+    erm = [result("erm", seed=s, settings=TRAINED) for s in SEEDS]
+    assert compared(*erm, *(result("chi", seed=s, settings=changed) for s in SEEDS))[1] == []
+    assert compared(*erm, *(result("old", seed=s) for s in SEEDS))[1] == []
+
+
+# --------------------------------------------------------------------------------------------- seeds
 
 
 def test_runs_that_share_a_name_are_seeds_of_one_row():
@@ -316,6 +357,23 @@ def test_one_seed_has_no_spread_and_is_warned_of():
     comparison, warnings = compared(result("erm"), result("chi"))
     assert row_of(comparison, "erm")["scores"]["bleu"]["mean"]["sd"] is None
     assert [warning.kind for warning in warnings] == ["seed-variance-unknown"]
+
+
+def test_models_that_barely_translate_are_mentioned():
+    _, warnings = compared(result("erm", 0.02), result("chi", 0.7))
+    assert of_kind(warnings, "barely-translates").rows == ("erm",)
+    _, warnings = compared(result("erm", 0.6), result("chi", 0.7))
+    assert "barely-translates" not in [warning.kind for warning in warnings]
+
+
+@pytest.mark.parametrize(("loss", "disagrees"), [(1.2, False), (1.497, False), (1.6, True)])
+def test_a_loss_that_contradicts_the_scores_is_mentioned(loss, disagrees):
+    """The validation loss of the reference is 1.5, its quality 0.5; of the other 0.7."""
+    better = result("chi", 0.7, validation=dict.fromkeys(PAIRS, loss))
+    _, warnings = compared(result("erm"), better)
+    assert ("metrics-disagree" in [warning.kind for warning in warnings]) == disagrees
+    if disagrees:
+        assert of_kind(warnings, "metrics-disagree").rows == ("chi", "erm")
 
 
 def test_other_seeds_than_those_of_the_reference_are_mentioned():

@@ -1,6 +1,5 @@
 """What a comparison reads from the folders of runs."""
 
-import json
 import math
 import shutil
 from pathlib import Path
@@ -16,7 +15,7 @@ from evenglot.runs.run import Run, RunError
 from evenglot.scoring.metrics import METRICS
 from evenglot.scoring.score_run import score_run
 from evenglot.scoring.sentence_statistics import SentenceStatistics
-from tests.logs import event, json_events
+from tests.logs import event, json_events, scores_json
 from tests.tasks import HELD_OUT, SIZES
 
 NAMES = ("aa-en", "bb-en")
@@ -45,7 +44,7 @@ def write_run(folder: Path, balance=None, reference=None, validations=(), done=T
     log.close()
     if scored:
         ending = "" if scored == "test" else f"-{scored}"
-        (folder / f"scores{ending}.json").write_text(json.dumps({"split": scored, "signature": {"bleu": "s"}}))
+        (folder / f"scores{ending}.json").write_text(scores_json(split=scored, signature={"bleu": "s"}))
         counts = {name: {"loss": np.ones((3, 2))} for name in NAMES}
         SentenceStatistics(counts, dict.fromkeys(NAMES, "r")).save(folder / f"statistics{ending}.npz")
     return run
@@ -213,3 +212,14 @@ def test_without_validation_there_are_no_losses(tmp_path):
 
 def test_passes_follow_from_what_was_drawn(tmp_path):
     assert read_scored_run(write_run(tmp_path / "run"), "row", "test").passes == {"aa-en": 0.5, "bb-en": 2.0}
+
+
+@pytest.mark.parametrize(("scored_at", "behind"), [(5, False), (3, True)])
+def test_scores_of_an_earlier_checkpoint_are_noticed_before_the_run_is_done(scored_at, behind, tmp_path):
+    run = write_run(tmp_path, validations=[(True, dict.fromkeys(NAMES, 1.0))], done=False)
+    log = Log(run.log_file)
+    log.write(event("checkpoint", 5, folder="checkpoints/step-00000005"))
+    log.close()
+    made = {"which": "best", "step": scored_at}
+    (tmp_path / "scores.json").write_text(scores_json(signature={"bleu": "s"}, made=made))
+    assert read_scored_run(run, "a", "test").behind == behind

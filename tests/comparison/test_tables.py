@@ -13,6 +13,7 @@ from evenglot.comparison.scored_run import Cost
 from evenglot.comparison.tables import sheets, show, to_json, to_latex, to_markdown, verdict, write_comparison
 from tests.comparison.test_compare import MIXED, result
 from tests.comparison.test_scored_run import write_run
+from tests.logs import scores_json
 from tests.test_tables import cells_of, structure
 
 FORMS = ("text", "markdown", "latex", "json")
@@ -47,6 +48,14 @@ def test_words_say_what_the_interval_says(metric, quality, word):
     assert {"chi", "erm,", label} <= set(subject.split())
     found = re.match(r"(better|worse) \(", result_part)
     assert (found and found[1]) == word
+
+
+def test_the_headline_says_whether_seeds_are_evidence():
+    (alone,) = verdict(comparison_of(result("erm"), result("chi", 0.7)))
+    assert "no evidence" in alone
+    several = [result(row, quality, seed=seed) for row, quality in (("erm", 0.5), ("chi", 0.7)) for seed in (1, 2, 3)]
+    (line,) = verdict(comparison_of(*several))
+    assert "no evidence" not in line
 
 
 def test_lower_losses_are_better_and_their_difference_is_negative():
@@ -254,7 +263,7 @@ def runs(tmp_path):
         run = write_run(tmp_path / name, {"strategy": strategy})
         made = result(name, qualities[name], pairs={"aa-en": 100, "bb-en": 25})
         made.statistics.save(run.folder / "statistics.npz")
-        (run.folder / "scores.json").write_text(json.dumps({"signature": {"bleu": "sig-b", "chrf": "sig-c"}}))
+        (run.folder / "scores.json").write_text(scores_json(signature={"bleu": "sig-b", "chrf": "sig-c"}))
         folders.append(str(run.folder))
     return folders
 

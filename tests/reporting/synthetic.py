@@ -23,13 +23,21 @@ def direction_names(count: int) -> list[str]:
 
 
 def write_run(
-    folder: Path, directions: int = 3, updates: int = 2000, log_every: int = 50, *, done: bool = True, baseline=True
+    folder: Path,
+    directions: int = 3,
+    updates: int = 2000,
+    log_every: int = 50,
+    *,
+    done: bool = True,
+    baseline=True,
+    pairs: dict[str, int] | None = None,
 ) -> Run:
     """A run folder with a log of that size; losses fall, shares move, small corpora overfit a little."""
     folder.mkdir(parents=True)
     random = np.random.default_rng(directions)
-    names = direction_names(directions)
-    pairs = {name: round(300_000 / (1 + i) ** 1.3) + 200 for i, name in enumerate(names)}
+    names = direction_names(directions) if pairs is None else list(pairs)
+    pairs = pairs or {name: round(300_000 / (1 + i) ** 1.3) + 200 for i, name in enumerate(names)}
+    directions = len(names)
     p = {name: pairs[name] / sum(pairs.values()) for name in names}
     goal = {name: 2.3 + 1.2 * i / directions + 0.3 * random.random() for i, name in enumerate(names)}
     events = [

@@ -1,10 +1,14 @@
 import base64
 import hashlib
 import json
+import math
 import re
+from itertools import combinations
+from pathlib import Path
 
 import pytest
 
+import evenglot.reporting
 from evenglot import yaml12
 from evenglot.reporting.page import LARGEST, embedded, page, write_report
 from evenglot.runs.run import Run
@@ -133,3 +137,31 @@ def test_mistakes_leave_no_file(tmp_path):
     with pytest.raises(ValueError, match="nothing: "):
         write_report([Run(tmp_path / "nothing")], tmp_path / "page.html")
     assert list(tmp_path.iterdir()) == []
+
+
+def _oklab(colour: str) -> tuple[float, ...]:
+    """A colour in Oklab, where distances are as they look."""
+    parts = [int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5)]
+    red, green, blue = (part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts)
+    cones = (
+        0.4122214708 * red + 0.5363325363 * green + 0.0514459929 * blue,
+        0.2119034982 * red + 0.6806995451 * green + 0.1073969566 * blue,
+        0.0883024619 * red + 0.2817188376 * green + 0.6299787005 * blue,
+    )
+    long, medium, short = (cone ** (1 / 3) for cone in cones)
+    return (
+        0.2104542553 * long + 0.7936177850 * medium - 0.0040720468 * short,
+        1.9779984951 * long - 2.4285922050 * medium + 0.4505937099 * short,
+        0.0259040371 * long + 0.7827717662 * medium - 0.8086757660 * short,
+    )
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_colours_of_curves_can_be_told_apart(dark):
+    style = (Path(evenglot.reporting.__file__).parent / "page" / "page.css").read_text(encoding="utf-8")
+    found = re.findall(r"--c\d: light-dark\((#\w{6}), (#\w{6})\)", style)
+    colours = [pair[dark] for pair in found]
+    assert len(colours) == 8
+    assert min(math.dist(_oklab(one), _oklab(other)) for one, other in combinations(colours, 2)) > 0.13
+    back = re.search(r"--back: light-dark\((#\w{6}), (#\w{6})\)", style)[1 + dark]
+    assert min(math.dist(_oklab(one), _oklab(back)) for one in colours) > 0.3

@@ -175,6 +175,20 @@ def test_a_direction_that_gets_a_fraction_of_its_share_in_the_end_is_starved(mad
     assert [small in warning.text and " 6 times" in warning.text for warning in found] == [True]
 
 
+def test_the_worst_direction_is_told_if_it_is_sampled_least_at_the_end(made):
+    story = history(read_log(made.log_file))
+    first, *others = story.names
+
+    def told(worst, least):
+        losses = {name: (3.0 if name == worst else 2.0,) for name in story.names}
+        shares = {name: (0.1 if name == least else 0.45,) for name in story.names}
+        changed = replace(story, valid_losses=Series((2000,), losses), mixture=Series((0,), shares))
+        return [each.text for each in warnings(changed, 2000, None) if each.kind == "sampled least"]
+
+    assert [text.startswith(first) for text in told(first, first)] == [True]
+    assert told(first, others[0]) == []
+
+
 def test_a_corpus_that_was_not_read_once_is_told(made):
     story = history(read_log(made.log_file))
     names = story.names

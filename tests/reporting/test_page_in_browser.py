@@ -8,15 +8,22 @@ import pytest
 from evenglot.reporting.page import write_report
 from evenglot.runs.run import Run
 from tests.browser import FITS, start_browser
-from tests.reporting.synthetic import comparison, watching, write_run, write_scores, write_statistics
+from tests.reporting.synthetic import comparison, direction_names, watching, write_run, write_scores, write_statistics
 
 pytestmark = pytest.mark.slow
 
-CELLS = "[...document.querySelectorAll('#data-table tbody tr > :nth-child({})')].map((cell) => cell.textContent)"
+CELLS = (  # without the names of languages, which follow their codes
+    "[...document.querySelectorAll('#data-table tbody tr > :nth-child({})')].map((cell) => cell.firstChild.textContent)"
+)
 SORT = "document.querySelector('#data-table th:has(#data-table-by-{})').getAttribute('aria-sort')"
 SHOWN = "[...document.querySelectorAll('.chip input:checked')].map((box) => box.value)"
 TIP = "[...document.querySelectorAll('#plot-{} .tip:not([hidden]) div')].map((row) => row.children[1].textContent)"
 SCORES = "scores-by-language"
+OVERLAY = """(() => {{
+  const box = document.querySelector('#overlay');
+  box.value = '{}';
+  box.dispatchEvent(new Event('change'));
+}})()"""
 HOSTILE = "</script><img src=x onerror='document.title=1'><b>bold</b> שלום 🙂"
 
 
@@ -310,7 +317,7 @@ def test_a_live_page_follows_the_run_and_disturbs_nobody(browser, tmp_path):
         browser.run(f"{canvas}; 0")
         losses = {f"{name}-en": 1.0 + place for place, name in enumerate(["aaa", "abh", "aco", "adv"])}
         append(run, event="step", step=2050, losses=losses, tokens=1, seconds=1.0, total_updates=3000)
-        browser.wait(f"{LIVE} === 'Live: update 2,050 of 3,000'")
+        browser.wait(f"/^Live: update 2,050 of 3,000, about [0-9]+ (s|min) left$/.test({LIVE})")
         assert browser.run(CELLS.format(1))[-1] == "aaa-en"  # the new loss, in the chosen order
         assert browser.run(SORT.format("train")) == "descending"
         assert "aaa-en" not in browser.run(SHOWN)
@@ -455,3 +462,69 @@ def test_every_metric_that_a_run_was_scored_in_has_a_column(browser, tmp_path):
     assert browser.run("document.querySelector('#score-means td:nth-child(4)').textContent") == "61.25"
     signatures = "[...document.querySelectorAll('#scores .signature')].map((line) => line.textContent)"
     assert browser.run(signatures)[-1] == "TER tok:tercom"
+
+
+# ------------------------------------------------------------------------------------------------ several runs
+
+
+@pytest.fixture(scope="module")
+def several(tmp_path_factory):
+    """Two runs with the same directions, whose codes are languages, and other steps."""
+    folder = tmp_path_factory.mktemp("several")
+    runs = [write_run(folder / "first", 3), write_run(folder / "second", 3, 3000, 75)]
+    for run in runs:
+        text = run.log_file.read_text()
+        for ours, theirs in zip(direction_names(3), ("por-en", "tur-en", "xxq-en"), strict=True):
+            text = text.replace(ours, theirs)
+        run.log_file.write_text(text)
+    return write_report(runs, folder / "page.html", comparison=comparison(8, 2)).as_uri()
+
+
+def test_several_runs_open_on_the_comparison(pages, several, browser):
+    first = "document.querySelector('main > section').id"
+    browser.open(several)
+    assert browser.run(first) == "comparison"
+    assert browser.run("document.querySelector('#nav a').getAttribute('href')") == "#comparison"
+    browser.open(pages["eight"])
+    assert browser.run(first) == "summary"
+
+
+def test_curves_of_several_runs_are_drawn_over_one_another(several, browser):
+    browser.open(several)
+    browser.run(OVERLAY.format("tur-en"))
+    browser.hover("#plot-train .u-over", 0.98, 0.5)
+    assert browser.run(TIP.format("train")) == ["second"], "the first has ended"
+    browser.hover("#plot-valid .u-over", 0.5, 0.5)
+    assert sorted(browser.run(TIP.format("valid"))) == ["first", "second"]
+    assert browser.run("document.querySelector('#languages').disabled")
+    browser.run(OVERLAY.format(""))
+    browser.hover("#plot-train .u-over", 0.9, 0.5)
+    assert sorted(browser.run(TIP.format("train"))) == ["por-en", "tur-en", "xxq-en"]
+
+
+def test_languages_have_names_where_the_browser_knows_them(several, browser):
+    browser.open(several)
+    cells = browser.run(CELLS.format(1).replace("firstChild.", ""))
+    assert sorted(cells) == ["por-enPortuguese → English", "tur-enTurkish → English", "xxq-enxxq → English"]
+
+
+def test_a_table_that_scrolls_shows_it(pages, browser):
+    browser.open(pages["eight"], 360)
+    cue = "document.querySelector('#data-table-box').classList.contains('more-right')"
+    browser.wait(cue)
+    browser.run("document.querySelector('#data-table-box').scrollTo({left: 9999, behavior: 'instant'})")
+    browser.wait(f"!{cue}")
+    browser.open(pages["eight"], 1600)
+    browser.wait(f"!{cue}")
+
+
+def test_a_tooltip_lists_the_curves_around_the_cursor(pages, browser):
+    """Of many, the largest values would hide those that the cursor points at."""
+    browser.open(pages["hundred"])
+    browser.click("#show-all")
+    browser.hover("#plot-mixture .u-over", 0.5, 0.97)
+    rows = "[...document.querySelectorAll('#plot-mixture .tip:not([hidden]) div')]"
+    values = f"{rows}.map((row) => parseFloat(row.children[2].textContent.replace('< ', '')))"
+    low = browser.run(values)
+    browser.hover("#plot-mixture .u-over", 0.5, 0.05)
+    assert max(low) < max(browser.run(values))

@@ -72,14 +72,43 @@ function forgetCharts() {
   plots.clear();
 }
 
+/** What a chart shows: the visible directions of the run, or one direction of all runs, named by these. */
+function shownIn(chart) {
+  const run = chosenRun();
+  if (!state.overlay) {
+    const reference = (chart.reference && run[chart.reference]) || {};
+    return { ...run.series[chart.key], names: namesOf(run).filter(isVisible), reference, look };
+  }
+  const all = state.data.runs;
+  const runs = all.filter((each) => each.series?.[chart.key]?.values[state.overlay]);
+  const steps = [...new Set(runs.flatMap((each) => each.series[chart.key].steps))].sort((a, b) => a - b);
+  const values = Object.fromEntries(
+    runs.map((each) => {
+      const own = each.series[chart.key];
+      const at = new Map(own.steps.map((step, place) => [step, own.values[state.overlay][place]]));
+      return [each.name, steps.map((step) => at.get(step) ?? null)];
+    }),
+  );
+  const places = new Map(all.map((each, place) => [each.name, place]));
+  return { steps, values, names: runs.map((each) => each.name), reference: {}, look: (name) => lookOf(places.get(name)) };
+}
+
+/** The value at a point; of several runs, whose points differ, the last one before it, unless the run has ended. */
+function valueAt(values, place) {
+  if (state.overlay && !values.slice(place).some(known)) return null;
+  while (state.overlay && place > 0 && !known(values[place])) place -= 1;
+  return values[place];
+}
+
 /** Update all charts; a chart with the same curves keeps its zoom. */
 function drawCharts({ anew = false } = {}) {
   const run = chosenRun();
   for (const each of plots.values()) {
-    const names = namesOf(run).filter(isVisible);
-    const shape = JSON.stringify([state.run, names]);
-    const content = curves(each.chart, run, names);
-    each.place.setAttribute("aria-label", description(each.chart, run, names));
+    const shown = shownIn(each.chart);
+    const { names } = shown;
+    const shape = JSON.stringify([state.run, state.overlay, names]);
+    const content = curves(each.chart, run, shown);
+    each.place.setAttribute("aria-label", description(each.chart, shown));
     if (each.plot && each.shape === shape && !anew) {
       const { min, max } = each.plot.scales.x;
       const zoomed = each.steps[0] < min || each.steps.at(-1) > max;
@@ -96,15 +125,15 @@ function drawCharts({ anew = false } = {}) {
 }
 
 /** Columns for uPlot: updates, then the directions, then their reference lines. */
-function curves(chart, run, names) {
-  const { steps, values } = run.series[chart.key];
-  const reference = (chart.reference && run[chart.reference]) || {};
+function curves(chart, run, { steps, values, names, reference, look: style }) {
   const compared = names.filter((name) => known(reference[name]));
   const lowest = chart.logarithmic ? Math.min(...Object.values(run.p).filter((p) => p > 0)) / 30 : -Infinity;
   const drawable = (value) => (known(value) ? Math.max(value, lowest) : null); // a log scale has no 0
   return {
     reference,
     compared,
+    values,
+    style,
     data: [
       steps,
       ...names.map((name) => values[name].map(drawable)),
@@ -136,11 +165,11 @@ function build(each, content, names) {
     ticks: { show: false },
   };
   const stepped = chart.stepped ? uPlot.paths.stepped({ align: 1 }) : undefined;
-  const ink = new Map(names.map((name) => [name, colour(look(name).variable)]));
+  const ink = new Map(names.map((name) => [name, colour(content.style(name).variable)]));
   const series = names.map((name) => ({
     label: name,
     stroke: ink.get(name),
-    dash: look(name).dash,
+    dash: content.style(name).dash,
     width: 1.75,
     spanGaps: true,
     paths: stepped,
@@ -208,7 +237,8 @@ const faded = (rgb) => rgb.replace(/^rgb\((.*)\)$/, "rgba($1, .75)");
 function wholeRun(plot, low, high) {
   const steps = plot.data[0];
   if (low !== steps[0] || high !== steps.at(-1)) return [low, high];
-  return [0, Math.max(1, chosenRun().progress.step)];
+  const runs = state.overlay ? state.data.runs : [chosenRun()];
+  return [0, Math.max(1, ...runs.map((run) => run.progress?.step ?? 0))];
 }
 
 /** Label of a tick on a log scale: only 1, 2 and 5 of each decade have one. */
@@ -229,26 +259,25 @@ function walk(event, { plot, chart, spoken }) {
   plot.byKeyboard = true;
   plot.setCursor({ left: plot.valToPos(steps[next], "x"), top: plot.over.clientHeight / 3 });
   plot.byKeyboard = false;
-  const { values } = chosenRun().series[chart.key];
-  const said = namesOf(chosenRun())
-    .filter(isVisible)
-    .slice(0, MOST_IN_TIP)
-    .map((name) => `${name} ${chart.show(values[name][next])}`);
+  const { values, names } = shownIn(chart);
+  const said = names.slice(0, MOST_IN_TIP).map((name) => `${name} ${chart.show(valueAt(values[name], next))}`);
   spoken.textContent = `Update ${whole(steps[next])}: ${said.join(", ")}`;
 }
 
-/** Tooltip with the values of the visible directions: largest first, the nearest curve in bold. */
+/** Tooltip with the values of the curves: largest first, those around the cursor if there are many, the nearest in bold. */
 function showTip(plot, tip, chart, content, names) {
   const { left, idx } = plot.cursor;
   const here = plot.byKeyboard || plot.over.matches(":hover");
   tip.hidden = !here || !known(idx) || left < 0;
   if (tip.hidden) return;
-  const values = chosenRun().series[chart.key].values;
   const rows = names
-    .map((name, place) => ({ name, value: values[name][idx], near: plot.near === place + 1 }))
+    .map((name, place) => ({ name, value: valueAt(content.values[name], idx), near: plot.near === place + 1 }))
     .filter((row) => known(row.value))
     .sort((a, b) => b.value - a.value);
-  const near = rows.findIndex((row) => row.near);
+  const nearest = rows.findIndex((row) => row.near);
+  const height = plot.posToVal(plot.cursor.top, "y");
+  const below = rows.findIndex((row) => row.value <= height);
+  const near = nearest >= 0 ? nearest : below >= 0 ? below : rows.length;
   const first = Math.max(0, Math.min(rows.length - MOST_IN_TIP, near - MOST_IN_TIP / 2));
   const shown = rows.slice(first, first + MOST_IN_TIP);
   tip.replaceChildren(
@@ -257,7 +286,7 @@ function showTip(plot, tip, chart, content, names) {
       make(
         "div",
         { class: row.near && "near" },
-        swatch(row.name),
+        swatch(row.name, content.style(row.name)),
         make("span", {}, row.name),
         make(
           "span",
@@ -277,8 +306,7 @@ function showTip(plot, tip, chart, content, names) {
 }
 
 /** Description of a chart for screen readers: first and last value of each curve. */
-function description(chart, run, names) {
-  const { steps, values } = run.series[chart.key];
+function description(chart, { steps, values, names }) {
   const ends = names.slice(0, 10).map((name) => {
     const numbers = values[name].filter(known);
     return numbers.length
@@ -293,9 +321,7 @@ function description(chart, run, names) {
 function fillTable(chart, details) {
   details.querySelector(".scroll")?.remove();
   if (!details.open) return;
-  const run = chosenRun();
-  const names = namesOf(run).filter(isVisible);
-  const { steps, values } = run.series[chart.key];
+  const { steps, values, names } = shownIn(chart);
   const every = Math.ceil(steps.length / MOST_IN_TABLE);
   const rows = steps.map((_, place) => place).filter((place) => place % every === 0 || place === steps.length - 1);
   const made = make(

@@ -48,6 +48,9 @@ function comparisonContent(comparison, redraw) {
       "div",
       { class: "lead", id: "comparison-words" },
       comparison.summary[state.metric].map((sentence) => make("p", {}, written(sentence))),
+      comparison.warnings.map(({ kind, message }) =>
+        make("p", { class: "warning", "data-kind": kind }, written(`Warning: ${message}.`)),
+      ),
     ),
     make("div", { class: "controls" }, choice),
     strategyTable(comparison, metric),
@@ -63,9 +66,6 @@ function comparisonContent(comparison, redraw) {
       metric.higher_is_better ? "Higher is better." : "Lower is better.",
       comparison.rows.some((row) => row.freedom > 0 && row.freedom < 4) &&
         " With so few runs only large differences are significant.",
-    ),
-    ...comparison.warnings.map(({ kind, message }) =>
-      make("p", { class: "note warning", "data-kind": kind }, written(`Warning: ${message}.`)),
     ),
     scoresByLanguage(comparison, metric),
     validationByLanguage(comparison),

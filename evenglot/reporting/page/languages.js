@@ -29,22 +29,25 @@ function firstChoice(names) {
 }
 
 function look(name) {
-  const slot = state.slots.get(name) ?? 0;
+  return lookOf(state.slots.get(name) ?? 0);
+}
+
+function lookOf(slot) {
   return { variable: `--c${slot % COLOURS}`, dash: DASHES[Math.floor(slot / COLOURS) % DASHES.length] };
 }
 
-function swatch(name) {
+function swatch(name, style = isVisible(name) && look(name)) {
   const picture = draw("svg", { class: "swatch", viewBox: "0 0 20 10", "aria-hidden": "true" });
-  if (isVisible(name)) {
+  if (style) {
     const line = draw("line", {
       x1: 0,
       y1: 5,
       x2: 20,
       y2: 5,
       "stroke-width": 3,
-      "stroke-dasharray": look(name).dash.join(" "),
+      "stroke-dasharray": style.dash.join(" "),
     });
-    line.style.stroke = `var(${look(name).variable})`;
+    line.style.stroke = `var(${style.variable})`;
     picture.append(line);
   } else {
     const ring = draw("circle", { cx: 10, cy: 5, r: 3.5, fill: "none", "stroke-width": 1.25 });
@@ -52,6 +55,28 @@ function swatch(name) {
     picture.append(ring);
   }
   return picture;
+}
+
+/** With several runs: a direction whose curves in all of them are drawn over one another. */
+function overlayChooser() {
+  const { runs } = state.data;
+  const names = [...new Set(runs.flatMap(namesOf))].filter((name) => runs.filter((run) => namesOf(run).includes(name)).length > 1);
+  if (runs.length < 2 || !names.length) return null;
+  if (!names.includes(state.overlay)) state.overlay = "";
+  const select = make(
+    "select",
+    {
+      id: "overlay",
+      onchange: () => {
+        state.overlay = select.value;
+        at("languages").disabled = Boolean(state.overlay);
+        drawCharts();
+      },
+    },
+    make("option", { value: "" }, "directions of this run"),
+    names.map((name) => make("option", { value: name, selected: name === state.overlay }, `${name} in all runs`)),
+  );
+  return make("div", { class: "controls" }, make("label", { class: "field" }, make("span", {}, "Show"), select));
 }
 
 /** Checkboxes to choose directions; `changed` is called after every change. */
@@ -63,7 +88,7 @@ function languageChooser(run, changed) {
     for (const [name, chip] of chips) {
       chip.querySelector("input").checked = isVisible(name);
       chip.querySelector("svg").replaceWith(swatch(name));
-      chip.hidden = !name.toLowerCase().includes(state.filter.toLowerCase());
+      chip.hidden = !`${name} ${directionName(name)}`.toLowerCase().includes(state.filter.toLowerCase());
     }
     status.textContent = `${names.filter(isVisible).length} of ${names.length} shown`;
   };
@@ -88,7 +113,7 @@ function languageChooser(run, changed) {
       row.name,
       make(
         "label",
-        { class: "chip", title: `${whole(row.pairs)} pairs` },
+        { class: "chip", title: [directionName(row.name), `${whole(row.pairs)} pairs`].filter(Boolean).join(", ") },
         box,
         swatch(row.name),
         make("span", {}, row.name),
@@ -119,7 +144,7 @@ function languageChooser(run, changed) {
   const status = make("p", { class: "small", id: "language-count", "aria-live": "polite" });
   const made = make(
     "fieldset",
-    { class: "languages", id: "languages" },
+    { class: "languages", id: "languages", disabled: Boolean(state.overlay) },
     make("legend", {}, "Directions in the charts"),
     make(
       "div",

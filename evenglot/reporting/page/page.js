@@ -29,11 +29,17 @@ const SECTIONS = [
 
 const drawn = new Map(); // section: its data, as JSON
 
+/** Several runs are compared first of all. */
+const inOrder = () =>
+  state.data.comparison
+    ? [...SECTIONS].sort((a, b) => (b.id === "comparison") - (a.id === "comparison"))
+    : SECTIONS;
+
 function drawSections(anew = false) {
   const run = chosenRun();
   const main = at("main");
   let before = null;
-  for (const { id, title, of, content } of SECTIONS) {
+  for (const { id, title, of, content } of inOrder()) {
     const shows = of(run);
     const absent = !shows || (Array.isArray(shows) && !shows.length);
     const text = absent ? "" : JSON.stringify(shows);
@@ -60,7 +66,7 @@ function drawSections(anew = false) {
     }
     before = section;
   }
-  const links = SECTIONS.filter(({ id, title }) => title && at(id)).map(({ id, title }) =>
+  const links = inOrder().filter(({ id, title }) => title && at(id)).map(({ id, title }) =>
     make("li", {}, make("a", { href: `#${id}` }, title)),
   );
   if (at("nav").querySelectorAll("li").length !== links.length) at("nav").replaceChildren(make("ul", {}, links));
@@ -129,6 +135,12 @@ function say(text, on) {
   at("live").dataset.state = on ? "on" : "off";
 }
 
+/** Estimated from the mean speed so far. */
+function secondsLeft({ state: phase, progress }) {
+  if (phase !== "running" || !progress?.step || !progress.seconds) return 0;
+  return (Math.max(0, progress.updates - progress.step) * progress.seconds) / progress.step;
+}
+
 async function follow() {
   let failures = 0,
     tag = "";
@@ -137,12 +149,13 @@ async function follow() {
     const steps = state.data.runs.map((run) =>
       run.progress ? `update ${whole(run.progress.step)} of ${whole(run.progress.updates)}` : run.state,
     );
+    const left = Math.max(0, ...state.data.runs.map(secondsLeft));
     say(
       failures
         ? "The server does not respond; retrying."
         : ended
           ? "Training has ended."
-          : `Live: ${steps.length > 1 ? `${steps.length} runs` : steps[0]}`,
+          : `Live: ${steps.length > 1 ? `${steps.length} runs` : steps[0]}${left ? `, about ${duration(left)} left` : ""}`,
       !failures && !ended,
     );
     await new Promise((wake) => setTimeout(wake, ended && !failures ? AFTERWARDS : EVERY));

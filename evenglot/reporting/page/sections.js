@@ -96,7 +96,7 @@ function dataTable(run) {
     show: (row) => show(row[key]),
   });
   const columns = [
-    column("name", "Direction", (value) => value),
+    column("name", "Direction", namedDirection),
     column("pairs", "Pairs", whole, "number of training pairs"),
     column("p", "Data p", percent, "share of the data"),
     run.reweights
@@ -149,9 +149,11 @@ function study(run) {
     make(
       "p",
       { class: "lead" },
-      "Hover, or use the arrow keys, to read values. Drag to zoom in, double-click to zoom out.",
+      toRead("values"),
+      hovers.matches && " Drag to zoom in, double-click to zoom out.",
       thin && ` Long curves are thinned (${whole(thin.steps.length)} of ${whole(thin.of)} points).`,
     ),
+    overlayChooser(),
     make(
       "div",
       { class: "study" },
@@ -283,7 +285,13 @@ function sampleCards(run) {
         show();
       },
     },
-    names.map((name) => make("option", { value: name, selected: name === state.sample }, name)),
+    names.map((name) =>
+      make(
+        "option",
+        { value: name, selected: name === state.sample },
+        directionName(name) ? `${name} (${directionName(name)})` : name,
+      ),
+    ),
   );
   const turn = (by) => () => {
     select.selectedIndex = (select.selectedIndex + by + names.length) % names.length;

@@ -113,7 +113,7 @@ function triangle(run) {
       "p",
       { class: "lead" },
       "Every point is a mixture of three directions, normalised to sum to 1; a corner is one direction alone. ",
-      "Hover, or use the arrow keys, to read mixtures.",
+      toRead("mixtures"),
     ),
     make(
       "div",

@@ -70,7 +70,7 @@ function sortableTable({ id, caption, columns, rows, foot = null, tall = false }
 
 /** A scrollable box for a table, focusable with the keyboard. */
 function scrolling(content, label, tall = false) {
-  return make(
+  const box = make(
     "div",
     {
       class: tall ? "scroll tall" : "scroll",
@@ -81,4 +81,13 @@ function scrolling(content, label, tall = false) {
     },
     content,
   );
+  const cue = () => {
+    box.classList.toggle("more-right", box.scrollLeft + box.clientWidth < box.scrollWidth - 1);
+    box.classList.toggle("more-below", box.scrollTop + box.clientHeight < box.scrollHeight - 1);
+  };
+  box.addEventListener("scroll", cue, { passive: true });
+  const watcher = new ResizeObserver(cue);
+  watcher.observe(box);
+  watcher.observe(content);
+  return box;
 }

@@ -87,10 +87,38 @@ function colour(variable) {
   return found;
 }
 
+/** The English name of a language, or "" if the browser knows none. */
+function languageName(code) {
+  try {
+    const name = new Intl.DisplayNames(["en"], { type: "language", fallback: "none" }).of(code.replaceAll("_", "-"));
+    return name && name.toLowerCase() !== code.toLowerCase() ? name : "";
+  } catch {
+    return ""; // not a code at all
+  }
+}
+
+/** "Portuguese → English" for por-en; codes where there is no name, and "" if there is none on either side. */
+function directionName(direction) {
+  const codes = direction.split("-");
+  const names = codes.map(languageName);
+  return codes.length === 2 && names.some(Boolean) ? codes.map((code, place) => names[place] || code).join(" → ") : "";
+}
+
+/** A direction with the names of its languages below. */
+function namedDirection(direction) {
+  const name = directionName(direction);
+  return [direction, name && make("span", { class: "sub" }, name)].filter(Boolean);
+}
+
+const hovers = matchMedia("(hover: hover)");
+const toRead = (what) =>
+  hovers.matches ? `Hover, or use the arrow keys, to read ${what}.` : `Touch a place, or use the arrow keys, to read ${what}.`;
+
 /** The reader's choices; kept when the data are refreshed. */
 const state = {
   data: null,
   run: 0,
+  overlay: "", // direction whose curves in all runs are drawn over one another
   slots: new Map(), // visible direction: number of its line style
   filter: "",
   metric: null,
