@@ -21,14 +21,27 @@ if TYPE_CHECKING:
     from evenglot.api import compare, prepare, report, score, train
     from evenglot.inference.translate import Translator, load
     from evenglot.runs.run import Run
+    from evenglot.verbosity import set_verbosity
 
-__all__ = ["Run", "Translator", "__version__", "compare", "load", "prepare", "report", "score", "train"]
+__all__ = [
+    "Run",
+    "Translator",
+    "__version__",
+    "compare",
+    "load",
+    "prepare",
+    "report",
+    "score",
+    "set_verbosity",
+    "train",
+]
 __version__ = "0.1.0.dev0"
 
 _MODULES = {
     "Run": "evenglot.runs.run",
     "Translator": "evenglot.inference.translate",
     "load": "evenglot.inference.translate",
+    "set_verbosity": "evenglot.verbosity",
     **dict.fromkeys(("compare", "prepare", "report", "score", "train"), "evenglot.api"),
 }
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
-PROGRAMS = ("evenglot", "make", "torchrun", "pip", "python", "source", "curl", "head", "tail")
+PROGRAMS = ("evenglot", "make", "torchrun", "pip", "python", "source", "curl", "head", "tail", "ray")
 SECTIONS = ("data", "clean", "vocabulary", "store", "balance", "batches", "model", "train", "base")
 
 

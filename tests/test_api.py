@@ -97,3 +97,39 @@ def test_importing_evenglot_loads_nothing_else():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
     assert {"prepare", "train", "load", "score", "compare", "report"} <= set(dir(evenglot)) | set(evenglot.__all__)
+
+
+def test_what_is_returned_says_what_it_is(settings):
+    store = evenglot.prepare(settings)
+    assert repr(store) == f"<Store {store.folder}: 3 directions, 460 training pairs>"
+    run = evenglot.train(settings, "run", overrides=SMALL)
+    assert repr(run) == "Run('run')"
+    translator = evenglot.load(run)
+    assert repr(translator) == "<Translator por-en, rus-en, glg-en>"
+    with pytest.raises(TypeError, match="one"):
+        translator.translate("o gato", source="por", to="en")
+
+
+def test_a_folder_with_other_files_is_not_trained_in(settings, corpus):
+    evenglot.prepare(settings)
+    (corpus / "mine").mkdir()
+    (corpus / "mine" / "thesis.tex").write_text("years of work")
+    with pytest.raises(RunError, match=r"thesis\.tex.*--out"):
+        evenglot.train(settings, "mine", overrides=SMALL)
+    assert [path.name for path in (corpus / "mine").iterdir()] == ["thesis.tex"]
+    (corpus / "mine" / "thesis.tex").unlink()
+    evenglot.train(settings, "mine", overrides=SMALL)
+
+
+def test_verbosity_is_one_of_three(settings, capsys):
+    with pytest.raises(ValueError, match="loud"):
+        evenglot.set_verbosity("loud")
+    evenglot.set_verbosity("quiet")
+    try:
+        evenglot.prepare(settings)
+        evenglot.train(settings, "run", overrides=[*SMALL, "train.warmup=1000"])
+    finally:
+        evenglot.set_verbosity("normal")
+    said = capsys.readouterr().err.splitlines()
+    assert said, "warnings remain"
+    assert all(line.startswith("warning") for line in said)

@@ -1,5 +1,7 @@
 """The command line: its commands and options, exit codes, and errors of one line."""
 
+import errno
+import os
 import signal
 import subprocess
 import sys
@@ -7,9 +9,12 @@ from pathlib import Path
 
 import pytest
 from typer.main import get_command
+from typer.testing import CliRunner
 
 import evenglot
 from evenglot.cli import app
+from evenglot.cli.failure import worded
+from tests.patience import PATIENCE
 
 FROZEN = Path(__file__).with_name("cli_options.txt")
 
@@ -42,6 +47,42 @@ def test_help_lists_the_commands_in_the_order_of_the_pipeline():
     assert run("--version").stdout.strip() == f"evenglot {evenglot.__version__}"
 
 
+def test_every_command_has_the_usual_options():
+    for name, command in commands().items():
+        spellings = {spelling for p in command.params for spelling in p.opts}
+        assert {"--quiet", "-q", "--verbose", "-v"} <= spellings, name
+        help_of_it = CliRunner().invoke(app, [name, "-h"])
+        assert help_of_it.exit_code == 0
+        assert help_of_it.stdout == CliRunner().invoke(app, [name, "--help"]).stdout
+    assert CliRunner().invoke(app, ["-V"]).stdout == run("--version").stdout
+
+
+@pytest.mark.parametrize("arguments", [["-q", "-v", "example"], ["example", "--quiet", "--verbose"]])
+def test_quiet_and_verbose_exclude_each_other(arguments):
+    done = CliRunner().invoke(app, arguments)
+    assert isinstance(done.exception, ValueError)
+    assert not done.stdout
+
+
+def test_a_traceback_is_shown_to_those_who_ask_for_it():
+    for arguments in (["check", "nowhere.yaml", "-v"], ["--verbose", "check", "nowhere.yaml"]):
+        done = run(*arguments)
+        assert done.returncode == 2
+        assert "Traceback" in done.stderr
+        assert done.stderr.splitlines()[-1].startswith("evenglot: nowhere.yaml")
+
+
+@pytest.mark.parametrize(
+    ("typed", "offered"), [("evenglot tr", {"train", "translate"}), ("evenglot train --res", {"--resume"})]
+)
+def test_the_shell_can_complete_commands_and_options(typed, offered):
+    command = [Path(sys.executable).parent / "evenglot"]
+    asked = {"_EVENGLOT_COMPLETE": "complete_bash", "COMP_WORDS": typed, "COMP_CWORD": str(typed.count(" "))}
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env=os.environ | asked)
+    assert set(done.stdout.split()) == offered
+    assert "complete_bash" in run("--show-completion", "bash").stdout
+
+
 @pytest.mark.parametrize("name", commands())
 def test_every_option_is_explained(name):
     command = commands()[name]
@@ -72,9 +113,25 @@ def test_an_interrupt_ends_at_once_and_leaves_nothing_that_looks_finished(tmp_pa
     command = [sys.executable, "-c", INTERRUPTED, "demo", "--out", str(tmp_path / "out")]
     done = subprocess.run(command, capture_output=True, text=True, cwd=Path(__file__).parents[1])
     assert done.returncode == -signal.SIGINT  # 130 to a shell
-    assert done.stderr == ""
+    assert done.stderr.startswith("Interrupted: run the same command again")
+    assert done.stderr.count("\n") == 1
     assert list((tmp_path / "out" / "store").iterdir())
     assert not (tmp_path / "out" / "store" / "manifest.json").exists()
+
+
+DEAF = """
+import hashlib, os, signal, threading
+from evenglot.cli.interrupt import end_on_interrupt
+end_on_interrupt()
+threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
+hashlib.pbkdf2_hmac("sha256", b"", b"", 2**31 - 1)  # releases the interpreter, and returns after many minutes
+"""
+
+
+def test_an_interrupt_ends_a_library_that_does_not_check_for_signals():
+    done = subprocess.run([sys.executable, "-c", DEAF], capture_output=True, text=True, timeout=PATIENCE)
+    assert done.returncode == -signal.SIGINT
+    assert done.stderr == "Interrupted.\n"
 
 
 def test_bad_input_is_one_line_and_exit_code_2(tmp_path):
@@ -102,3 +159,24 @@ def test_wrong_usage_is_one_line_too(arguments, name):
     assert done.stderr.count("\n") == 1
     assert name in done.stderr
     assert "--help" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (FileNotFoundError(2, "No such file or directory", "x/y"), "x/y: no such file or directory"),
+        (IsADirectoryError(21, "Is a directory", b"x"), "x: is a directory"),
+        (OSError(18, "Invalid cross-device link", "a", None, "b"), "a -> b: invalid cross-device link"),
+        (BrokenPipeError(32, "Broken pipe"), "broken pipe"),
+        (OSError("a worker was lost"), "a worker was lost"),
+    ],
+)
+def test_errors_of_the_system_are_worded(error, expected):
+    assert worded(error) == expected
+
+
+def test_some_errors_of_the_system_have_advice():
+    full = worded(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "run/log.jsonl"))
+    assert full.startswith("run/log.jsonl: ")
+    assert "; " in full
+    assert "Errno" not in full

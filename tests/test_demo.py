@@ -11,7 +11,8 @@ from evenglot.corpus.prepared import open_prepared
 from evenglot.demo import MINUTES, UPDATES_A_MINUTE, run_demo
 from evenglot.directions import parse
 from evenglot.inference.engines import SearchOptions, TorchEngine
-from evenglot.inference.translate import Translator, usable_device
+from evenglot.inference.translate import Translator
+from evenglot.model.devices import usable_device
 from evenglot.runs.run import Run
 from evenglot.scoring.scorer import Scorer
 from evenglot.training.model import create_model

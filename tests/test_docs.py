@@ -37,8 +37,13 @@ TROUBLES = ROOT / "docs" / "troubleshooting.md"
 NOT_RUN = {
     r"make .*": "sets up an environment, or is what runs this test",
     r"pip install .*": "fetches packages",
+    r"python -m venv .*": "fetches packages",
     r"source .*": "changes the shell of a person",
+    r"evenglot (grid|paper-tables) corpora/ted/.*": "takes days; tests/paper/test_reproduction.py has it in small",
     r"evenglot report .*--watch.*": "goes on until it is stopped; tests/report does that",
+    r"torchrun --nnodes .*": "needs several machines",
+    r"ray start .*|evenglot grid .*--on ray.*": "needs a cluster; tests/grid/test_places.py has one",
+    r"evenglot grid .*SLURM.*": "needs a job scheduler",
 }
 SERVED = r"curl |evenglot serve "  # those need each other
 

@@ -4,6 +4,7 @@ import re
 
 from evenglot.grid.keep import kept
 from evenglot.grid.plan import load_grid
+from experiments import updates
 from experiments.tables import BLOCK, HERE, PAGES, renewed
 
 
@@ -12,6 +13,10 @@ def test_the_tables_of_the_docs_are_those_of_the_kept_results(capsys):
     assert any(BLOCK.search(text) for text in texts.values())
     outdated = [str(page) for page, text in texts.items() if renewed(text) != text]
     assert not outdated, "run: python -m experiments.tables"
+
+
+def test_the_curve_of_the_docs_is_that_of_the_kept_runs():
+    assert updates.table() in (HERE.parent / "docs" / "training.md").read_text(encoding="utf-8")
 
 
 FINDING = re.compile(r"(−?[0-9.]+ )?(\[[+−][0-9.]+, [+−][0-9.]+\])")  # in the text, gains may go without their sign

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 from rich.console import Console
 
-from evenglot.cli.options import Beam, Checkpoint, Device, Engine, Reference, RunFolder, Split
+from evenglot.cli.options import Beam, Checkpoint, Device, Engine, GridOverrides, Reference, RunFolder, Split
 from evenglot.cli.terminal import outlive_readers, print_file, print_warnings
 
 if TYPE_CHECKING:
@@ -98,7 +98,32 @@ def compare(
 
 def grid(
     file: Annotated[Path, typer.Argument(metavar="GRID", help="YAML file: base config, strategies, seeds.")],
-    jobs: Annotated[int, typer.Option(metavar="N", min=1, help="Number of runs to train at the same time.")] = 1,
+    jobs: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            min=1,
+            help="Number of runs to train at the same time.",
+            show_default="as many as the GPUs allow; without GPUs 1",
+        ),
+    ] = None,
+    gpus_per_run: Annotated[
+        int, typer.Option(metavar="N", min=1, help="GPUs, with one process each, of a run; without GPUs, processes.")
+    ] = 1,
+    on: Annotated[
+        Literal["here", "ray"],
+        typer.Option(help="Train on this machine, or on the Ray cluster that it belongs to (RAY_ADDRESS)."),
+    ] = "here",
+    list_runs: Annotated[
+        bool, typer.Option("--list", help="Print the names of all runs, and do nothing else.")
+    ] = False,
+    only: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="RUN",
+            help="Train only this run, or those that match a pattern such as 'erm/*', without comparing; repeatable.",
+        ),
+    ] = None,
     keep: Annotated[
         Path | None,
         typer.Option(metavar="DIR", help="Store results of completed runs here; runs found here are not repeated."),
@@ -109,6 +134,7 @@ def grid(
         Path | None,
         typer.Option(metavar="DIR", help="Folder for comparison.json, .md and .tex.", show_default="`out` of the grid"),
     ] = None,
+    overrides: GridOverrides = None,
 ) -> None:
     """Train the missing runs of a grid, then compare all of them.
 
@@ -116,23 +142,41 @@ def grid(
 
     Run the same command again to resume after an interruption.
     """
-    from evenglot.grid.plan import load_grid
+    from evenglot.grid.plan import load_grid, matching
     from evenglot.grid.status import grid_results
-    from evenglot.grid.work import run_grid
+    from evenglot.grid.work import Here, run_grid
 
     if file.is_dir():
         raise ValueError(f"{file}: this is a folder, not a grid file; `evenglot compare` compares runs")
-    plan, planned = load_grid(file)
+    plan, planned = load_grid(file, overrides or ())
+    if list_runs:
+        for job in planned:
+            typer.echo(job.name)
+        return
     if reference is not None and reference not in plan.strategies:
         raise ValueError(f"--reference {reference}: not one of the strategies {', '.join(plan.strategies)}")
     reference = reference or plan.reference
-    failures = run_grid(plan, planned, at_once=jobs, keep_in=keep)
+    chosen = None if only is None else matching(planned, only)
+    if on == "ray":
+        from evenglot.grid.on_ray import OnRay
+
+        with OnRay(planned, jobs, gpus_per_run) as cluster:
+            failures = run_grid(plan, planned, place=cluster, keep_in=keep, only=chosen)
+    else:
+        failures = run_grid(plan, planned, place=Here(planned, jobs, gpus_per_run), keep_in=keep, only=chosen)
+    if chosen is not None:
+        _report_failures(failures, len(chosen))
+        return
     results = grid_results(plan, planned, keep)
     if failures and reference is not None:  # without a run of the reference there is nothing to compare with
         results = {name: found for name, found in results.items() if reference in {each.row for each in found}}
     _compare_and_print(results, reference, plan.split, form, out or Path(plan.out))
+    _report_failures(failures, len(planned))
+
+
+def _report_failures(failures: Sequence[ValueError], runs: int) -> None:
     if failures:
-        summary = f"{len(failures)} of {len(planned)} runs failed; the others are complete"
+        summary = f"{len(failures)} of {runs} runs failed; the others are complete"
         raise ValueError("\n".join([*map(str, failures), summary]))
 
 

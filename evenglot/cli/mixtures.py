@@ -16,7 +16,7 @@ from evenglot.cli.terminal import print_warnings
 if TYPE_CHECKING:
     from evenglot.stages import Stage
 
-FormatName = Literal["json", "interleave", "megatron", "nemo", "opustrainer"]
+FormatName = Literal["json", "interleave", "megatron", "opustrainer"]
 Which = Literal["average", "final", "stages"]
 Unit = Literal["pairs", "tokens"]
 
@@ -38,7 +38,7 @@ def mixture(
     ],
     to: Annotated[
         FormatName,
-        typer.Option(metavar="FORMAT", help="Output format: json, interleave, megatron, nemo or opustrainer."),
+        typer.Option(metavar="FORMAT", help="Output format: json, interleave, megatron or opustrainer."),
     ],
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="Output file.", show_default="stdout")] = None,
     which: Annotated[
@@ -53,8 +53,8 @@ def mixture(
         str | None,
         typer.Option(
             metavar="PATTERN",
-            help="Path of each dataset, with {direction}, {src}, {tgt}; for nemo also {lang}.",
-            show_default="{direction}; {direction}.{lang} for nemo",
+            help="Path of each dataset, with {direction}, {src}, {tgt}.",
+            show_default="{direction}",
         ),
     ] = None,
     unit: Annotated[
@@ -77,7 +77,7 @@ def mixture(
 ) -> None:
     """Write the mixture of a run for another training system.
 
-    For systems that sample with fixed weights: plain JSON, Hugging Face datasets (interleave), Megatron-LM, NeMo;
+    For systems that sample with fixed weights: plain JSON, Hugging Face datasets (interleave), Megatron-LM;
     or in stages: OpusTrainer.
     """
     from evenglot.files import write_text
@@ -86,7 +86,7 @@ def mixture(
     unit = unit or ("tokens" if to == "megatron" else "pairs")
     _refuse_unused(to, which, unit, paths, batch_size)
     found = _from_run(source, overrides) if source.is_dir() else _from_config(source, overrides)
-    pattern = paths or ("{direction}.{lang}" if to == "nemo" else "{direction}")
+    pattern = paths or "{direction}"
     text = _text(found, to, which, pattern, unit, tolerance, batch_size)
     if out is None:
         typer.echo(text, nl=False)
@@ -96,7 +96,7 @@ def mixture(
 
 def _refuse_unused(to: FormatName, which: Which, unit: Unit, paths: str | None, batch_size: int | None) -> None:
     """Refuse options that would have no effect, or a wrong one."""
-    if which == "stages" and to in ("interleave", "megatron", "nemo"):
+    if which == "stages" and to in ("interleave", "megatron"):
         raise ValueError(f"--which stages: {to} takes one mixture for the whole training; choose average or final")
     if to == "json" and paths is not None:
         raise ValueError("--paths: not used by --to json; leave it out")
@@ -153,8 +153,6 @@ def _text(
         stages = [Stage(shares, math.inf)]
     if unit == "tokens":
         stages = [Stage(mixtures.token_shares(each.shares, source.pairs, source.tokens), each.pairs) for each in stages]
-    if to == "nemo":
-        return mixtures.nemo(stages[0].shares, mixtures.text_paths_of(pattern, source.pairs))
     paths = mixtures.paths_of(pattern, source.pairs)
     match to:
         case "json":

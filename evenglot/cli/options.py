@@ -14,6 +14,14 @@ Overrides = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="Override a config key, e.g. train.updates=500. Repeatable."),
 ]
+GridOverrides = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="KEY=VALUE",
+        help="Override a key of the grid, e.g. seeds=1, or of all configs, e.g. train.updates=500. Repeatable.",
+    ),
+]
 RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="Run folder written by `evenglot train`.")]
 Engine = Annotated[
     EngineName, typer.Option(metavar="ENGINE", help="Inference backend: torch, ctranslate2 or ctranslate2-int8.")
@@ -21,7 +29,9 @@ Engine = Annotated[
 Checkpoint = Annotated[
     str, typer.Option(metavar="STEP", help="Checkpoint: best, last, average, or a number of updates.")
 ]
-Device = Annotated[Literal["auto", "cpu", "cuda"], typer.Option(metavar="DEVICE", help="Device: auto, cpu or cuda.")]
+Device = Annotated[
+    Literal["auto", "cpu", "cuda", "mps"], typer.Option(metavar="DEVICE", help="Device: auto, cpu, cuda or mps.")
+]
 Beam = Annotated[int, typer.Option(metavar="N", help="Beam size; 1 is greedy search.")]
 Reference = Annotated[
     str | None,

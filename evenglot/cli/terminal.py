@@ -7,13 +7,15 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rich.console import Console
+from rich.text import Text
+
+from evenglot.live import say
 
 
 def print_warnings(console: Console, warnings: Sequence[str]) -> None:
     """Print one line per warning."""
     for warning in warnings:
-        console.print("warning", style="yellow", end=" ")
-        console.print(warning, highlight=False, soft_wrap=True, markup=False)
+        say(console, Text.assemble(("warning", "yellow"), f" {warning}"))
 
 
 def print_file(console: Console, kind: str, path: Path) -> None:
@@ -23,4 +25,5 @@ def print_file(console: Console, kind: str, path: Path) -> None:
 
 def outlive_readers() -> None:
     """Keep running when the reader of the output exits (`| head`, a client); for servers and training runs."""
-    signal.signal(signal.SIGPIPE, signal.SIG_IGN)
+    if hasattr(signal, "SIGPIPE"):  # not on Windows, where writing to a closed pipe is an error anyway
+        signal.signal(signal.SIGPIPE, signal.SIG_IGN)

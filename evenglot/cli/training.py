@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 import typer
 from rich.console import Console
 
-from evenglot.cli.options import Checkpoint, ConfigFile, Device, Overrides, RunFolder
+from evenglot.cli.options import Checkpoint, Device, Overrides, RunFolder
 from evenglot.cli.terminal import outlive_readers, print_file
 
 
@@ -28,7 +28,9 @@ def demo(
 
 
 def train(
-    config: ConfigFile,
+    config: Annotated[
+        Path, typer.Argument(metavar="CONFIG", help="YAML config; with --resume, the run folder is enough.")
+    ],
     out: Annotated[
         Path | None, typer.Option(metavar="RUN", help="Run folder.", show_default="runs/NAME for NAME.yaml")
     ] = None,
@@ -42,11 +44,19 @@ def train(
     On several processes: torchrun --nproc-per-node 2 -m evenglot train CONFIG
     """
     from evenglot.config import load_config
+    from evenglot.runs.run import Run
     from evenglot.training.train import train as train_model
 
     outlive_readers()
-    folder = out or Path("runs") / config.stem
-    train_model(load_config(config, overrides or (), check_files=False), folder, resume=resume)
+    if not config.is_dir():
+        settings = load_config(config, overrides or (), check_files=False)
+        train_model(settings, out or Path("runs") / config.stem, resume=resume)
+        return
+    if not resume:
+        raise ValueError(f"{config}: a folder, not a config; to continue the run in it, add --resume")
+    if out is not None:
+        raise ValueError(f"--out {out}: the run in {config} is continued where it is; leave --out out")
+    train_model(Run(config).config(overrides or ()), config, resume=True)
 
 
 def baseline(

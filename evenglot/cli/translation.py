@@ -60,7 +60,22 @@ def export(
     int8: Annotated[
         bool, typer.Option("--int8", help="Quantise to 8 bits (ctranslate2 only): smaller and faster.")
     ] = False,
+    adapter: Annotated[
+        bool, typer.Option("--adapter", help="Only the adapters of model.lora, for peft (huggingface only).")
+    ] = False,
     which: Checkpoint = "best",
+    license_id: Annotated[
+        str | None,
+        typer.Option("--license", metavar="ID", help="Licence of the model, for its card, e.g. cc-by-4.0."),
+    ] = None,
+    dataset: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Data set it was trained on, as the Hub calls it, for the card. Repeatable."),
+    ] = None,
+    push: Annotated[
+        str | None,
+        typer.Option(metavar="OWNER/NAME", help="Also upload to the Hugging Face Hub; a new repository is private."),
+    ] = None,
 ) -> None:
     """Export a model to Hugging Face Transformers or CTranslate2.
 
@@ -71,10 +86,19 @@ def export(
     if to == "huggingface":
         if int8:
             raise ValueError("--int8: only with --to ctranslate2")
-        from evenglot.export import huggingface
+        from evenglot.export import hub, huggingface
 
-        typer.echo(str(huggingface.export(Run(run), out, which)))
+        if push is not None:
+            hub.check_repository(push)
+        sharing = hub.Sharing(license_id, dataset or ())
+        typer.echo(str(huggingface.export(Run(run), out, which, sharing, adapter=adapter)))
+        if push is not None:
+            typer.echo(f"Uploaded to {hub.push(out, push)}")
     else:
+        if adapter:
+            raise ValueError("--adapter: only with --to huggingface")
+        if push is not None or license_id is not None or dataset:
+            raise ValueError("--license, --dataset, --push: only with --to huggingface")
         from evenglot.export import ctranslate2
 
         typer.echo(str(ctranslate2.export(Run(run), out, "int8" if int8 else "float32", which=which)))

@@ -11,9 +11,10 @@ import numpy as np
 from evenglot.balance import Balancer
 from evenglot.batches.draw import interval_counts, released_interval_counts
 from evenglot.config import Config
-from evenglot.config.intervals import lag_warning
+from evenglot.config.doubts import Length, doubts_about
 from evenglot.corpus.clean import REASONS, Scan
 from evenglot.corpus.survey import Surroundings, read_surroundings, rules_of, scan_training
+from evenglot.directions import whole_direction
 from evenglot.progress import Bars
 from evenglot.robust.validate import Vector
 
@@ -67,14 +68,14 @@ class Check:
 def check(config: Config, bars: Bars) -> Check:
     """Read and check all text of the configuration."""
     around = read_surroundings(config)
-    scans = {d.name: scan for d, scan in scan_training(config, config.data.directions, around, bars)}
+    scans = {d.name: scan for d, scan in scan_training(config, config.data.corpora, around, bars)}
     rules = rules_of(config)
     kept = {name: int(scan.kept(rules).sum()) for name, scan in scans.items()}
     tokens = {name: _estimate_tokens(scan, kept[name]) for name, scan in scans.items()}
     by_group = _passes(config, kept, {name: target for name, (_, target) in tokens.items()})
     passes = config.data.groups.spread(by_group)
     rows = []
-    for direction in config.data.directions:
+    for direction in config.data.corpora:
         name, scan = direction.name, scans[direction.name]
         row = Row(
             direction=name,
@@ -93,7 +94,7 @@ def check(config: Config, bars: Bars) -> Check:
         )
         rows.append(row)
     warnings = [warning for row in rows for warning in _warnings(row, rules, config)]
-    return Check(rows, rules, [*warnings, *_overall(rows), *_late(rows, config)])
+    return Check(rows, rules, [*warnings, *_overall(rows), *_of_training(rows, config)])
 
 
 def _held_out(around: Surroundings, name: str, split: str) -> int | None:
@@ -113,14 +114,19 @@ def _estimate_tokens(scan: Scan, kept: int) -> tuple[int, int]:
 
 def _passes(config: Config, kept: dict[str, int], tokens: dict[str, int]) -> dict[str, tuple[float, float | None]]:
     """Per group: passes over its corpora in the first interval, and the upper bound for any interval."""
-    sizes, group_tokens = (config.data.groups.sum(each) for each in (kept, tokens))
+    sizes = config.data.groups.sum(kept)
     if not any(sizes.values()):
         return dict.fromkeys(sizes, (0.0, 0.0))
-    balancer = config.balancer(sizes, group_tokens, config.balance.without_baseline_file())
+    balancer = _balancer(config, kept, tokens)
     sample = balancer.groups.vector(balancer.mixture.sample, "sample")
     first = passes_over(balancer, sample, config.draw_options)
     most = {group: most_passes(balancer, group, config.draw_options) for group in sizes}
     return {group: (first[group], most[group]) for group in sizes}
+
+
+def _balancer(config: Config, kept: Mapping[str, int], tokens: Mapping[str, int]) -> Balancer:
+    sizes, group_tokens = (config.data.groups.sum(each) for each in (kept, tokens))
+    return config.balancer(sizes, group_tokens, config.balance.without_baseline_file())
 
 
 def passes_over(balancer: Balancer, sample: Vector, draw: Mapping[str, Any]) -> dict[str, float]:
@@ -173,7 +179,7 @@ def _warnings(row: Row, rules: list[str], config: Config) -> list[str]:
         times = "without limit" if row.most_passes is None else f"up to {row.most_passes:.0f} times per interval"
         advice = "balance.max_passes" if "max_passes" in config.balance.options else "a smaller tau or UniMax"
         warn(f"only {row.kept:,} pairs, sampled {times}: likely to be memorised; consider {advice}")
-    if row.valid is None:
+    if row.valid is None and row.direction == whole_direction(row.direction):
         warn("no validation set: not considered in early stopping and checkpoint selection")
     return found
 
@@ -186,10 +192,19 @@ def _overall(rows: list[Row]) -> list[str]:
     return []
 
 
-def _late(rows: list[Row], config: Config) -> list[str]:
-    """A mixture that changes at every update and is sampled long after, by the estimated length of an interval."""
-    message = lag_warning(round(_interval_updates(rows, config)) - 1)
-    return [message] if message is not None and config.balance.description.samples_every_step else []
+def _of_training(rows: list[Row], config: Config) -> list[str]:
+    """What `evenglot train` will warn of, by the estimated length of an interval."""
+    kept = {row.direction: row.kept for row in rows}
+    if not any(kept.values()):
+        return []
+    balancer = _balancer(config, kept, {row.direction: row.target_tokens for row in rows})
+    per_interval = max(1.0, _interval_updates(rows, config))
+    train = config.train
+    updates = train.updates if train.intervals is None else min(train.updates, train.intervals * per_interval)
+    pairs = config.batches.interval_pairs or sum(kept.values())
+    length = Length(updates, per_interval, pairs)
+    has_validation = any(row.valid is not None for row in rows)
+    return [message for _, message in doubts_about(config, balancer, length, has_validation)]
 
 
 def _interval_updates(rows: list[Row], config: Config) -> float:

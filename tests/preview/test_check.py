@@ -188,3 +188,19 @@ def test_whatever_a_file_holds_it_is_read_or_refused_in_a_line(corpus, extension
     (corpus / "fuzz.yaml").write_text(f"data: {{directions: [por-en], {patterns}}}\n")
     done = refusal(corpus / "fuzz.yaml")
     assert done is None or ("\n" not in done and str(folder) in done)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "key"),
+    [
+        (["balance={strategy: chi-ibr}", "train.updates=3"], "batches.interval_pairs"),
+        (
+            ["balance={strategy: chi-ibr, estimator: ema}", "batches={tokens_per_batch: 512, tokens_per_update: 1024}"],
+            "balance.estimator",
+        ),
+        (["train={updates: 30, warmup: 30}"], "train.warmup"),
+    ],
+)
+def test_it_knows_what_training_will_warn_of(configure, overrides, key):
+    assert any(key in warning for warning in check(configure(*overrides), Bars()).warnings)
+    assert not any(key in warning for warning in check(configure("balance={strategy: proportional}"), Bars()).warnings)
