@@ -53,7 +53,10 @@ def rows(vocabulary: int, dim: int, pieces: int) -> list[str]:
     default = chunk_size(vocabulary, hidden.device)
     for chunk in sorted({64, 128, 256, 512, default}):
         ways[f"chunks of {chunk} subwords" + " (default)" * (chunk == default)] = partial(chunked, problem, chunk)
-    peaks = {name: peak_of(way, problem) for name, way in ways.items()}
+    peaks = {}
+    for name, way in ways.items():
+        forget_gradients(problem)
+        peaks[name] = peak_of(way)
     seconds = timed(ways, problem)
     return [
         f"| {vocabulary:,} | {dim} | {pieces:,} | {name} | {peaks[name] / MEGABYTE:,.0f} "
@@ -73,9 +76,8 @@ def chunked(problem: Problem, chunk: int) -> None:
     smoothed_cross_entropy(*problem, SMOOTHING, chunk)[0].backward()
 
 
-def peak_of(way: Callable[[], None], problem: Problem) -> int:
+def peak_of(way: Callable[[], None]) -> int:
     """Peak memory allocated by torch in bytes, from the profiler's record of allocations and releases."""
-    forget_gradients(problem)
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as record:
         way()
     changes = [event for event in record.profiler.kineto_results.events() if event.name() == "[memory]"]

@@ -64,7 +64,7 @@ def table(case: Mapping[str, Any]) -> str:
     settings = "".join(f", evenglot with `{setting}`" for setting in case["set"])
     heading = (
         f"**{case['corpus']}, `{case['size']}`, {case['precision']}**{settings}: {case['repeats']} x {case['updates']} "
-        f"updates of {case['tokens']:,} tokens; {case['date']}, commit {case['commit']}"
+        f"updates of {case['tokens']:,} tokens;\n{case['hardware']}, {case['date']}, commit {case['commit']}"
     )
     lines = [heading, "", f"| {' | '.join(COLUMNS)} |", "|:--" + "|--:" * (len(COLUMNS) - 1) + "|"]
     return "\n".join(lines + [_row(each) for each in case["toolkits"]])
@@ -94,14 +94,12 @@ def _row(toolkit: Mapping[str, Any]) -> str:
 
 
 def merged(saved: Sequence[Mapping[str, Any]], new: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """All cases, the new ones in place of those that measured the same before."""
+    """All cases, the new ones in place of those that measured the same before on the same hardware."""
 
-    def key(case: Mapping[str, Any]) -> tuple[str, str, str]:
-        return case["corpus"], case["size"], case["precision"]
+    def key(case: Mapping[str, Any]) -> tuple[bool, str, str, str, str]:
+        return case["precision"] != "float32", case["corpus"], case["size"], case["precision"], case["hardware"]
 
-    cases = {key(case): case for case in [*saved, *new]}
-    order = {"float32": 0}
-    return sorted(cases.values(), key=lambda case: (order.get(case["precision"], 1), case["corpus"], case["size"]))
+    return sorted({key(case): case for case in [*saved, *new]}.values(), key=key)
 
 
 def replaced(page: str, tables: str) -> str:

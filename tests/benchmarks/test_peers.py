@@ -19,6 +19,7 @@ from evenglot.corpus.prepared import open_prepared
 from tests.documents import ROOT
 
 CASES = json.loads((ROOT / "benchmarks" / "results" / "peers.json").read_text(encoding="utf-8"))
+KEYS = ("corpus", "size", "precision", "hardware")
 PAGE = ROOT / "docs" / "benchmarks.md"
 
 # ------------------------------------------------------------------------------------------------- stamps to numbers
@@ -110,7 +111,7 @@ def test_the_exported_text_has_the_subwords_of_the_store(conf, tmp_path):
 
 
 def case(corpus: str, size: str = "tiny", precision: str = "float32", **more: object) -> dict:
-    return {"corpus": corpus, "size": size, "precision": precision, **more}
+    return {"corpus": corpus, "size": size, "precision": precision, "hardware": "here", **more}
 
 
 def test_new_results_replace_those_of_the_same_case_only():
@@ -124,6 +125,11 @@ def test_new_results_replace_those_of_the_same_case_only():
     ]
 
 
+def test_results_of_other_hardware_are_kept_beside_the_new_ones():
+    every = merged([case("a", hardware="there", tokens=1)], [case("a", tokens=2)])
+    assert [(each["hardware"], each["tokens"]) for each in every] == [("here", 2), ("there", 1)]
+
+
 def test_tables_go_between_the_marks_however_often():
     page = f"before\n{START}\nold\n{END}\nafter\n"
     once = replaced(page, "new")
@@ -132,7 +138,7 @@ def test_tables_go_between_the_marks_however_often():
         replaced("no marks", "new")
 
 
-@pytest.mark.parametrize("saved", CASES, ids=lambda each: f"{each['corpus']}-{each['size']}-{each['precision']}")
+@pytest.mark.parametrize("saved", CASES, ids=lambda each: "-".join(each[key] for key in KEYS))
 def test_the_page_has_the_tables_of_the_saved_results(saved):
     text = table(saved)
     rows = [line for line in text.splitlines() if line.startswith("|")]
