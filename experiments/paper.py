@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
-from experiments.kept import HERE
+from evenglot.paper.numbers import printed
 
 # Our rows -> names in the paper's tables.
 METHODS = {
@@ -46,7 +45,7 @@ def paper_numbers(table: str, direction: str) -> dict[str, Any] | None:
     if table not in TABLES:
         return None
     of, dataset, where = TABLES[table]
-    content = json.loads((HERE / "paper_tables.json").read_text(encoding="utf-8"))
+    content = printed()
     by_method = {
         row["method"]: row["avg_reported"]
         for row in content["rows"]

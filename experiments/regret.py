@@ -57,6 +57,8 @@ def keep(setting: str, row: str, folder: Path) -> Path:
         "balance": {key: value for key, value in config["balance"].items() if value is not None},
         "seed": config["seed"],
         "updates": max(event["step"] for event in events),
+        "sizes": sizes_of(events),
+        "passes": _rounded(next(event["passes"] for event in reversed(events) if event["event"] == "balance")),
         "best_step": next(event["best_step"] for event in reversed(events) if event["event"] == "done"),
         "directions": {
             name: {key: round(each[key], 4) for key in ("chrf", "bleu", "loss_per_character")}
@@ -76,6 +78,13 @@ def keep(setting: str, row: str, folder: Path) -> Path:
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
     return file
+
+
+def sizes_of(events: Sequence[dict[str, Any]]) -> dict[str, int]:
+    """Sentence pairs of every direction, from what the first interval drew and the passes that this made."""
+    pairs = next(event["pairs"] for event in events if event["event"] == "interval")
+    passes = next(event["passes"] for event in events if event["event"] == "balance")
+    return {name: round(pairs[name] / passes[name]) for name in pairs}
 
 
 def thinned(events: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
