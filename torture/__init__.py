@@ -1,0 +1,1 @@
+"""Attacks on evenglot, seeded and counted: `make torture`. The figures are in docs/reliability.md."""
