@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PARALLEL := -n auto --maxprocesses 4 --dist loadfile
 
-.PHONY: demo test test-all lint docs bench bench-peers clean help
+.PHONY: demo test test-all lint docs bench bench-peers torture clean help
 
 help:            ## what can be made
 	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/:.*## */\t/' | expand -t 12
@@ -33,12 +33,18 @@ bench: .venv/ready       ## benchmarks; the tables go to benchmarks/results/
 	$(BIN)/python -m benchmarks.drawing
 	$(BIN)/python -m benchmarks.prepare
 	$(BIN)/python -m benchmarks.loss_memory
+	$(BIN)/python -m benchmarks.finetuning_memory
+	$(BIN)/python -m benchmarks.finetuning
 	$(BIN)/python -m benchmarks.balance_overhead
 	$(BIN)/python -m benchmarks.threads
 	$(BIN)/python -m benchmarks.guard
+	$(BIN)/python -m benchmarks.scaling
 
 bench-peers: .venv/ready ## training speed beside other toolkits; e.g. make bench-peers ARGS="--size tiny mini --repeats 5"
 	$(BIN)/python -m benchmarks.peers $(ARGS)
+
+torture: .venv/ready     ## attack files and states; the figures go to docs/reliability.md
+	$(BIN)/python -m torture $(ARGS)
 
 clean:           ## forget the environment and all caches
 	rm -rf .venv .venv-docs .bench site demo .pytest_cache .mypy_cache .ruff_cache .hypothesis
