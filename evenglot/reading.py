@@ -13,6 +13,8 @@ from typing import Any
 LARGEST_JSON = 1 << 28  # bytes; that of a run with thousands of directions is far smaller
 LARGEST_INTEGER = 2**63
 DEEPEST = 50  # levels of nesting; our files have fewer than ten
+# Do not wait for the other end of a pipe. Windows has O_BINARY instead of the others.
+_READ = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 _LONG_NUMBER = re.compile(r"\d{19}|[eE]\+?\d{3}")  # or a text with such digits
 
 
@@ -25,7 +27,7 @@ def read_bytes(path: Path, most: int | None = None) -> bytes:
 
     A pipe or a device could have no end, and a file that is too large would be read for long before it is refused.
     """
-    with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+    with open(os.open(path, _READ), "rb") as file:
         status = os.fstat(file.fileno())
         if not stat.S_ISREG(status.st_mode):
             raise UnreadableError("not a regular file")

@@ -29,7 +29,7 @@ def foreign(sentence: str, language: str) -> str:
 def english(count: int, seed: str) -> list[str]:
     """Sentences, the same for the same seed."""
     chance = random.Random(seed)
-    return [" ".join(chance.choices(WORDS, k=chance.randint(2, 6))) for _ in range(count)]
+    return [" ".join(chance.choices(WORDS, k=chance.randint(3, 7))) for _ in range(count)]
 
 
 def ted_archive(path: Path, languages: Mapping[str, Talks], sizes: Mapping[str, int]) -> Path:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from evenglot.paper.numbers import layouts, pairs
@@ -31,19 +31,21 @@ def write_results(folder: Path, datasets: Iterable[str] = ROWS, rows: Iterable[s
             sizes = sorted(pairs(dataset).items(), key=lambda item: -item[1])
             names = {f"{name}-en" if direction == "any-en" else f"en-{name}": count for name, count in sizes}
             for number, row in enumerate(rows or ROWS[dataset]):
-                run = write_run(folder / dataset / direction / row / "seed-222", pairs=names)
-                quality = {name: 0.75 - 0.04 * place + 0.01 * number for place, name in enumerate(names)}
-                counts = {name: counts_of(quality[name], name, 222 + number) for name in names}
-                SentenceStatistics(counts, {name: f"{name} references" for name in names}).save(
-                    run.folder / "statistics.npz"
-                )
-                signature = {"bleu": "nrefs:1|tok:13a", "chrf": "nrefs:1|nw:2"}
-                (run.folder / "scores.json").write_text(
-                    scores_json(
-                        signature=signature,
-                        directions={name: {} for name in names},
-                        worst={"direction": next(iter(names))},
-                        made={"beam": 5},
-                    )
-                )
+                write_scored(folder / dataset / direction / row / "seed-222", names, number)
     return folder
+
+
+def write_scored(folder: Path, sizes: Mapping[str, int], number: int = 0) -> None:
+    """A scored run on corpora of these sizes; those with a higher number are better."""
+    run = write_run(folder, pairs=sizes)
+    counts = {
+        name: counts_of(0.75 - 0.04 * place + 0.01 * number, name, 222 + number) for place, name in enumerate(sizes)
+    }
+    SentenceStatistics(counts, {name: f"{name} references" for name in sizes}).save(folder / "statistics.npz")
+    content = scores_json(
+        signature={"bleu": "nrefs:1|tok:13a", "chrf": "nrefs:1|nw:2"},
+        directions={name: {} for name in sizes},
+        worst={"direction": next(iter(sizes))},
+        made={"beam": 5},
+    )
+    (run.folder / "scores.json").write_text(content)

@@ -19,7 +19,7 @@ from evenglot.paper.render import to_html, to_latex_document, to_markdown
 from evenglot.paper.results import AllResults, find_results
 from evenglot.paper.tables import PaperTable, paper_tables
 from evenglot.runs.run import Run, RunError
-from tests.paper.finished import write_results
+from tests.paper.finished import write_results, write_scored
 
 SOME = ["erm", "tau-100", "chi-ibr"]
 
@@ -73,9 +73,7 @@ def test_runs_are_found_by_their_languages_wherever_they_are(folder: Path, tmp_p
 
 
 def test_other_languages_are_left_out_and_nothing_is_refused(folder: Path, tmp_path: Path) -> None:
-    shutil.copytree(folder / "ted_related" / "any-en" / "erm", tmp_path / "erm")
-    log = tmp_path / "erm" / "seed-222" / "log.jsonl"
-    log.write_text(log.read_text().replace("aze-en", "kaz-en"))
+    write_scored(tmp_path / "erm" / "seed-222", {"kaz-en": 300, "bel-en": 200})
     with pytest.raises(RunError, match=str(tmp_path)):
         find_results([tmp_path])
     shutil.copytree(folder / "ted_related", tmp_path / "more")
