@@ -20,10 +20,14 @@ def foreign(language, sentences=SENTENCES):
     return [sentence.translate(cipher(language)) for sentence in sentences]
 
 
+def accuracy(found):
+    """Share of the words of `SENTENCES` that are in their translations."""
+    right = [word in line.split() for line, meant in zip(found, SENTENCES, strict=True) for word in meant.split()]
+    return sum(right) / len(right)
+
+
 def test_it_has_learnt_to_translate(translator):
-    found = translator.translate(foreign("aa"), source="aa", to="en")
-    right = sum(word in line.split() for line, meant in zip(found, SENTENCES, strict=True) for word in meant.split())
-    assert right > 0.6 * sum(len(sentence.split()) for sentence in SENTENCES)
+    assert accuracy(translator.translate(foreign("aa"), source="aa", to="en")) > 0.6
 
 
 def test_the_package_has_it_at_hand(run, translator):
@@ -131,7 +135,10 @@ def test_a_folder_that_is_no_run(tmp_path):
 def test_another_engine_says_the_same_and_is_made_once(run, translator, engine):
     other = load(run, engine=engine)
     mine, theirs = (each.translate(foreign("aa"), source="aa") for each in (translator, other))
-    assert sum(a == b for a, b in zip(mine, theirs, strict=True)) >= (24 if engine == "ctranslate2" else 18)
+    if engine == "ctranslate2":
+        assert theirs == mine
+    else:  # how many lines change is a matter of the processor's 8-bit instructions; how good they are is not
+        assert accuracy(theirs) > 0.9 * accuracy(mine)
     (folder,) = (run / "ctranslate2").glob(f"{'int8' if engine.endswith('int8') else 'float32'}-*")
     made = folder.stat().st_mtime_ns
     load(run, engine=engine)
