@@ -2,12 +2,15 @@
 
 import re
 
+import pytest
+
 from evenglot.grid.keep import kept
 from evenglot.grid.plan import load_grid
 from experiments import updates
 from experiments.tables import BLOCK, HERE, PAGES, renewed
 
 
+@pytest.mark.slow
 def test_the_tables_of_the_docs_are_those_of_the_kept_results(capsys):
     texts = {page: page.read_text(encoding="utf-8") for page in PAGES}
     assert any(BLOCK.search(text) for text in texts.values())
@@ -30,6 +33,7 @@ def test_differences_that_the_text_speaks_of_are_in_a_table():
     assert spoken_of <= tables
 
 
+@pytest.mark.slow
 def test_kept_runs_have_the_settings_of_their_grids():
     """So that a grid goes on from what is kept, on any machine."""
     found = {path.parent for path in HERE.glob("*/results/**/scores.json")}

@@ -117,16 +117,13 @@ def test_bad_settings_are_refused(options, message):
 @pytest.mark.parametrize("trend", [0.0, 0.004])
 def test_trendless_errors_are_those_of_the_noise_though_losses_fall(clustered, trend):
     """The spread of many means, whether batches or tokens vary; a fall of 0.8 in an interval would triple it."""
-    rng, means, errors = np.random.default_rng(3), [], []
-    for _ in range(300):
-        estimator = TrendlessMean(1)
-        for step in range(200):
-            count = float(rng.integers(1, 40))
-            noise = rng.normal() * (1 if clustered else 3 / np.sqrt(count))
-            estimator.observe(np.array([count * (4 - trend * step + noise)]), np.array([count]))
-        means.append(estimator.losses[0])
-        errors.append(estimator.standard_errors[0])
-    assert np.mean(errors) == pytest.approx(np.std(means), rel=0.15)
+    rng, many = np.random.default_rng(3), 1000
+    estimator = TrendlessMean(many)
+    for step in range(200):
+        counts = rng.integers(1, 40, many).astype(float)
+        noise = rng.normal(size=many) * (1 if clustered else 3 / np.sqrt(counts))
+        estimator.observe(counts * (4 - trend * step + noise), counts)
+    assert np.mean(estimator.standard_errors) == pytest.approx(np.std(estimator.losses), rel=0.15)
 
 
 def test_trendless_errors_need_two_steps_of_the_same_interval():

@@ -6,7 +6,7 @@ import pickle
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from evenglot.balance import Balancer, Groups, Mixture, Needs, OptionError, UnservedError, create
@@ -65,6 +65,9 @@ def test_the_loop_of_the_readme_is_told_what_is_missing(case, steps):
 
 
 @pytest.mark.parametrize("case", UNSERVED)
+@settings(max_examples=8)
+@example(before=99, after=1)
+@example(before=99, after=0)
 @given(before=st.integers(0, 99), after=st.integers(0, 60))
 def test_a_loop_that_serves_it_by_then_is_left_alone(case, before, after):
     name, options, service = UNSERVED[case]

@@ -365,7 +365,7 @@ class OtherEngine:
 
 def test_translations_of_the_same_score_are_ties_and_others_are_not(random_model, tmp_path):
     model, engine = copy.deepcopy(random_model[0]), random_model[1]
-    sources = random_sources(model, 400)
+    sources = random_sources(model, 150)
     said = [(source, best[0].pieces) for source, best in zip(sources, with_torch(model, sources), strict=True)
             if best[0].ended and best[0].pieces]  # fmt: skip
     (common, _), *_, (rare, _) = Counter(piece for _, pieces in said for piece in pieces).most_common()

@@ -8,7 +8,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from evenglot.cli import app
 from evenglot.corpus.prepared import open_prepared
 from evenglot.inference.lines import _lines
 from evenglot.runs.run import Run, RunError
@@ -60,10 +62,17 @@ def test_files_and_forms(run, translator, tmp_path):
         (("--to", "de", "--from", "aa", "--force"), "aa-de: "),
     ],
 )
-def test_mistakes_cost_a_line(run, arguments, message):
-    done = evenglot("translate", run, *arguments, stdin="a\n")
+def test_mistakes_are_said_before_anything_is_translated(run, arguments, message):
+    done = CliRunner().invoke(app, ["translate", str(run), *arguments], input="a\n")
+    assert isinstance(done.exception, ValueError | OSError)
+    assert message in str(done.exception)
+    assert done.stdout == ""
+
+
+def test_a_mistake_costs_a_line(run):
+    done = evenglot("translate", run, "--to", "de", "--from", "aa", stdin="a\n")
     assert done.returncode == 2
-    assert message in done.stderr
+    assert done.stderr.startswith("evenglot: aa-de: ")
     assert "Traceback" not in done.stderr
     assert done.stdout == ""
 

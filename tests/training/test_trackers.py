@@ -215,6 +215,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("_offline")
 def test_after_a_kill_the_newest_part_of_an_offline_run_has_every_point_once(tmp_path: Path) -> None:
     folder = tmp_path / "run"
@@ -333,6 +334,7 @@ def test_trackio_has_every_point_of_a_resumed_run_once(tmp_path: Path, trackio_f
     assert json.loads(config)["train"] == {"learning_rate": 3e-4}
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("default::DeprecationWarning")  # MLflow's, about SQLAlchemy
 def test_mlflow_has_every_point_of_a_resumed_run_once(tmp_path: Path, mlflow_database: str) -> None:
     from mlflow import MlflowClient
