@@ -43,7 +43,7 @@ FIXED = {f"tau {tau:g}": ("temperature", {"tau": tau}) for tau in (1, 1.5, 2, 3,
     f"mix {alpha:g}": ("mix", {"alpha": alpha}) for alpha in (0.25, 0.5, 0.75)
 }
 FADING = {
-    f"mix {alpha:g}, fade {fade:g}": ("mix", {"alpha": alpha, "fade": fade})
+    f"mix {alpha:g}, fade {fade:g}": ("fade", {"start": f"mix:{alpha:g}", "passes": fade})
     for alpha, fade in ((0.5, 15), (0.5, 30), (0.75, 8), (0.75, 15), (1, 8), (1, 15))
 }
 

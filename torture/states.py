@@ -17,7 +17,8 @@ CASES: dict[str, dict[str, object]] = {
     "proportional": {},
     "temperature": {"tau": 5},
     "uniform": {},
-    "mix": {"alpha": 0.5, "fade": 15},
+    "mix": {"alpha": 0.5},
+    "fade": {},
     "unimax": {"passes": 20},
     "schedule": {"points": {0: "tau:5", 3: "data"}, "interpolate": True},
     "chi-ibr": {"baseline": BASELINE},
@@ -40,7 +41,7 @@ def balancer_of(case: str) -> Balancer:
 
 def work(balancer: Balancer, steps: int = 4) -> None:
     """Train for two intervals with plausible losses."""
-    balancer.serves("loss_weights", "example_weights", "gradients", "validation_losses")
+    balancer.serves("loss_weights", "example_weights", "gradients", "validation_losses", "pairs_drawn")
     chance = np.random.default_rng(0)
     names = [name for name, size in SIZES.items() if size]
     for _ in range(2):

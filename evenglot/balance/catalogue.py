@@ -14,7 +14,7 @@ from evenglot.balance.baseline import Baseline, baseline_vector
 from evenglot.balance.best_response import ChiSquareResponse, CVaRResponse, Rule, radius_for_upsampling
 from evenglot.balance.description import Describe, Description, Sampling, fixed_mixture
 from evenglot.balance.examples import FastDRO, describe_fastdro
-from evenglot.balance.fading import FadingMix, describe_mix
+from evenglot.balance.fading import Fading, describe_fade
 from evenglot.balance.gradient import MultiDDS, describe_multidds
 from evenglot.balance.groups import Groups, Unit
 from evenglot.balance.loss_driven import Apply, Caps, LossDriven, every_interval, every_step
@@ -231,15 +231,19 @@ def mixed(
     alpha: Annotated[
         float, Option("Weight of the uniform mixture: 0 is proportional sampling, 1 is uniform.", ge=0, le=1)
     ],
-    fade: Annotated[
-        float | None,
-        Option("Passes over a corpus in which its upsampling falls to 1/e; null: the mixture is constant.", gt=0),
-    ] = None,
 ) -> Balancer:
     """Sample with shares between proportional and uniform, (1 - alpha) p + alpha / N."""
-    if fade is None:
-        return Schedule(groups, {0: mix(groups.p, alpha)})
-    return FadingMix(groups, alpha, fade)
+    return Schedule(groups, {0: mix(groups.p, alpha)})
+
+
+def faded(
+    groups: Groups,
+    passes: Annotated[float, Option("Passes over a corpus in which its upsampling falls to 1/e.", gt=0)] = 15.0,
+    start: Annotated[MixtureSpec, Option("Mixture at the start; specified as for center.")] = "mix:0.75",
+    end: Annotated[MixtureSpec, Option("Mixture that is approached; specified as for center.")] = "data",
+) -> Balancer:
+    """Upsample small corpora while they are new: the upsampling of each fades as it is repeated."""
+    return Fading(groups, mixture_of(start, groups, "start"), mixture_of(end, groups, "end"), passes)
 
 
 def unimax_balancer(
@@ -492,7 +496,8 @@ STRATEGIES: dict[str, Strategy] = {
     "proportional": Strategy(proportional, lambda: describe_temperature(tau=1.0)),
     "temperature": Strategy(tempered, describe_temperature),
     "uniform": Strategy(uniform, lambda: describe_temperature(tau=np.inf)),
-    "mix": Strategy(mixed, describe_mix),
+    "mix": Strategy(mixed),
+    "fade": Strategy(faded, describe_fade),
     "unimax": Strategy(unimax_balancer),
     "schedule": Strategy(schedule, describe_schedule),
     "chi-ibr": Strategy(chi_ibr, describe_chi_ibr),

@@ -52,6 +52,7 @@ class Needs:
     loss_weights: bool = False  # multiply the token losses of each group by `mixture.loss`
     example_weights: bool = False  # weight the examples of each update by `example_weights`
     gradients: GradientProbe | None = None  # pass the result of this probe to `reward`
+    pairs_drawn: bool = False  # pass the number of sentence pairs drawn from each group to `update`
 
     @property
     def validation_losses(self) -> bool:
@@ -80,6 +81,12 @@ class Description:
     cadence: Cadence = "never"  # when the mixture can change
     tau: float | None = None  # sampling temperature if constant for the whole run; 1: proportional, inf: uniform
     sampling: Sampling = field(default_factory=Sampling)
+    gradual: bool = False  # the mixture follows what has been drawn, in small steps
+
+    @property
+    def needs_short_intervals(self) -> bool:
+        """Whether a mixture that holds for a whole pass over the data would be far from the strategy's."""
+        return self.gradual or self.samples_every_step
 
     @property
     def samples_every_step(self) -> bool:

@@ -1,4 +1,4 @@
-"""A mixture between proportional and uniform whose upsampling fades as a corpus is repeated.
+"""A mixture whose upsampling fades as a corpus is repeated.
 
 Repeating a text is worth less each time: by the fit of Muennighoff et al. (2023), the value of a further pass decays as
 exp(-passes / 15). So a small corpus is upsampled while it is new to the model, and sampled in proportion to its size
@@ -14,31 +14,30 @@ from typing import Any
 import numpy as np
 
 from evenglot.balance.balancer import Balancer
-from evenglot.balance.description import Description
+from evenglot.balance.description import Description, Needs
 from evenglot.balance.groups import Groups
 from evenglot.balance.saved import SavedState
-from evenglot.balance.static import mix
 from evenglot.robust.validate import Vector, number
 
 
-def describe_mix(*, fade: float | None, **others: Any) -> Description:
-    """Describe `mix`: constant, unless it fades."""
-    return Description(cadence="never" if fade is None else "interval")
+def describe_fade(**options: Any) -> Description:
+    """Describe `fade`: with intervals of a pass, a small corpus would be repeated many times before it can fade."""
+    return Description(needs=Needs(pairs_drawn=True), cadence="interval", gradual=True)
 
 
-class FadingMix(Balancer):
-    """q_i = p_i + w_i (m_i - p_i) for the groups that m = mix(p, alpha) upsamples; w_i = exp(-passes_i / fade).
-
-    What they gain is taken from the others in proportion to p_i - m_i.
+class Fading(Balancer):
+    """q_i = e_i + exp(-passes_i / passes) (s_i - e_i) for the groups whose share is larger at the start s than at the
+    end e; what they gain is taken from the others in proportion to e_i - s_i.
     """
 
-    def __init__(self, groups: Groups, alpha: float, fade: float) -> None:
-        self.fade = number(fade, "fade", 0, above=True)
-        self._full = mix(groups.p, alpha) - groups.p
+    def __init__(self, groups: Groups, start: Vector, end: Vector, passes: float) -> None:
+        self._fade = number(passes, "passes", 0, above=True)
+        self._start, self._end = start, end
         self._passes = np.zeros(len(groups.names))
         super().__init__(groups)
         self._q = self._faded()
-        self.cadence = describe_mix(fade=fade).cadence
+        description = describe_fade()
+        self.needs, self.cadence = description.needs, description.cadence
 
     @property
     def passes(self) -> dict[str, float]:
@@ -46,8 +45,8 @@ class FadingMix(Balancer):
         return self.groups.keyed(self._passes)
 
     def extremes(self, group: str) -> list[Vector]:
-        """The mixture at the start, and the data proportions, which it approaches."""
-        return [self.groups.p + self._full, self.groups.p]
+        """The mixtures at the start and at the end, between which it moves."""
+        return [self._start, self._end]
 
     def update(self, drawn: Mapping[str, float] | None = None) -> bool:
         """End an interval: count passes, and let the upsampling fade."""
@@ -67,6 +66,7 @@ class FadingMix(Balancer):
         self._passes = state.vector("passes", least=0)
 
     def _faded(self) -> Vector:
-        gain = np.exp(-self._passes / self.fade) * np.maximum(self._full, 0)
-        loss = np.maximum(-self._full, 0)
-        return np.asarray(self.groups.p + gain - (loss * (gain.sum() / loss.sum()) if loss.any() else 0))
+        more = self._start - self._end
+        gain = np.exp(-self._passes / self._fade) * np.maximum(more, 0)
+        loss = np.maximum(-more, 0)
+        return np.asarray(self._end + gain - (loss * (gain.sum() / loss.sum()) if loss.any() else 0))

@@ -17,7 +17,7 @@ from evenglot.balance.description import Needs, Split
 from evenglot.balance.saved import SavedState
 from evenglot.robust.validate import OptionError
 
-Service = Literal["loss_weights", "example_weights", "gradients", "validation_losses"]  # as in `Needs`
+Service = Literal["loss_weights", "example_weights", "gradients", "validation_losses", "pairs_drawn"]  # as in `Needs`
 
 PATIENCE = 100  # number of observed steps by which every need of a step must have been served
 
@@ -30,6 +30,9 @@ HOW_TO: Mapping[Service, str] = {
     "steps, compare gradients (GradientProbe): `balancer.reward(mean_cosines)`",
     "validation_losses": "no validation losses were observed; before every update, validate: "
     '`balancer.observe(loss_sums, counts, split="valid")`',
+    "pairs_drawn": "the number of sentence pairs drawn in the interval is unknown; give it for each group: "
+    "`balancer.update(drawn)`, with `drawn` such as {'aze-en': 120, 'tur-en': 1080}, or, if every interval is one pass "
+    'over the data, `balancer.serves("pairs_drawn")`',
 }
 
 
@@ -60,9 +63,10 @@ class Services:
                 raise OptionError("serves", f"expected {', '.join(get_args(Service))}, got {name!r}")
         self.used.update(names)
 
-    def check_update(self, strategy: str, needs: Needs) -> None:
-        """Raise if a need is unserved at the end of an interval."""
-        self._check(strategy, needs, get_args(Service))
+    def check_update(self, strategy: str, needs: Needs, is_drawn_known: bool = False) -> None:
+        """Raise if a need is unserved at the end of an interval; the pairs drawn are needed in each."""
+        names: tuple[Service, ...] = get_args(Service)
+        self._check(strategy, needs, [name for name in names if not (name == "pairs_drawn" and is_drawn_known)])
 
     def check_step(self, strategy: str, needs: Needs) -> None:
         """Raise if a need of every step is unserved in step `PATIENCE`. Validation may wait until the interval ends."""
@@ -101,10 +105,10 @@ def watch(cls: type) -> None:
 
 def _update(method: Callable[..., bool]) -> Callable[..., bool]:
     @functools.wraps(method)
-    def noted(self: Any, *args: Any, **options: Any) -> bool:
+    def noted(self: Any, drawn: Mapping[str, float] | None = None) -> bool:
         if type(self).update is noted:  # not if called by the method of a subclass, which has checked already
-            self.services.check_update(self.strategy, self.needs)
-        return method(self, *args, **options)
+            self.services.check_update(self.strategy, self.needs, is_drawn_known=drawn is not None)
+        return method(self, drawn)
 
     return noted
 

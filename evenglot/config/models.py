@@ -153,8 +153,8 @@ class BatchSettings(Section):
     interval_tokens: Count | None = key(None, "Approximate target tokens per interval, instead of interval_pairs.")
     interval_updates: Count | None = key(
         None,
-        "Updates per interval, instead of interval_pairs. null: if the strategy samples from a mixture that changes at "
-        f"every update, {SHORT_INTERVAL} (at most one pass over the data), unless train.intervals is set.",
+        f"Updates per interval, instead of interval_pairs. null: {SHORT_INTERVAL} (at most one pass over the data) for "
+        "strategies that need short intervals (docs/methods.md), unless train.intervals is set.",
     )
     oversample: Literal["cycle", "released"] | None = key(
         None,
@@ -355,14 +355,14 @@ class Config(Section):
     def interval_updates(self) -> int | None:
         """Updates per interval if intervals are counted in updates; None if they are counted in pairs or tokens.
 
-        Short intervals are the default of strategies that sample from a mixture that changes at every update. With
+        Short intervals are the default of strategies whose mixture should change often. With
         `train.intervals`, which counts intervals of one pass unless their length is configured, they are not: the run
         would be much shorter than others of the same number.
         """
         batches = self.batches
         if batches.interval_keys or self.train.intervals is not None or self.draw_options["rule"] == "released":
             return batches.interval_updates
-        return SHORT_INTERVAL if self.balance.description.samples_every_step else None
+        return SHORT_INTERVAL if self.balance.description.needs_short_intervals else None
 
     @property
     def draw_options(self) -> dict[str, Any]:

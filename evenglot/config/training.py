@@ -150,7 +150,7 @@ The learning rate rises linearly for `warmup` updates. Then it depends on the sc
     validate_every: Count | None = key(
         None,
         "Updates between validations; null: after each interval, or once per pass over the data if the strategy "
-        "samples from a mixture that changes at every update and intervals are counted in updates.",
+        "has short intervals by default.",
         group="",
     )
     select: Literal["pooled", "macro", "worst"] = key(

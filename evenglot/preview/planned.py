@@ -17,7 +17,7 @@ def planned(config: Config, sizes: Mapping[str, int], tokens: Mapping[str, int])
     One without end if the mixture is constant, otherwise one per interval. ValueError if the strategy needs training.
     """
     strategy = config.balance.strategy
-    if config.balance.description.needs != Needs():
+    if config.balance.description.needs not in (Needs(), Needs(pairs_drawn=True)):
         raise ValueError(
             f"balance.strategy: the mixtures of {strategy} depend on training; give the folder of a run, or use "
             "`evenglot simulate` for a preview"
@@ -35,8 +35,9 @@ def planned(config: Config, sizes: Mapping[str, int], tokens: Mapping[str, int])
     stages = []
     for _ in range(config.train.intervals):
         now = shares()
-        stages.append(Stage(now, _interval_pairs(config, sizes, now)))
-        balancer.update()
+        pairs = _interval_pairs(config, sizes, now)
+        stages.append(Stage(now, pairs))
+        balancer.update(groups.sum({name: pairs * share for name, share in now.items()}))
     return stages
 
 

@@ -211,7 +211,7 @@ class Training:
 
         A pass ends where as many pairs have been drawn as the data have, twice as many, and so on.
         """
-        if self.at.interval_updates is None or not self.config.balance.description.samples_every_step:
+        if self.at.interval_updates is None or not self.config.balance.description.needs_short_intervals:
             return False
         size, before = sum(self.store.sizes.values()), sum(self.at.drawn_before.values())
         return (before + len(interval)) // size == before // size

@@ -14,6 +14,7 @@ CONFIGURATIONS = {
     "temperature": ("temperature", {"tau": 5}),
     "uniform": ("uniform", {}),
     "mix": ("mix", {"alpha": 0.5}),
+    "fade": ("fade", {}),
     "unimax": ("unimax", {"passes": 4}),
     "schedule": ("schedule", {"points": {0: "tau:5", 3: "data"}, "interpolate": True}),
     "chi-ibr": ("chi-ibr", {"rho": 0.05, "baseline": dict.fromkeys(SIZES, 2.0)}),
@@ -40,7 +41,7 @@ events = st.lists(st.one_of(st.just("update"), losses), max_size=25)
 
 
 def play(balancer, event):
-    balancer.serves("loss_weights", "example_weights", "gradients", "validation_losses")
+    balancer.serves("loss_weights", "example_weights", "gradients", "validation_losses", "pairs_drawn")
     if event == "update":
         return balancer.update()
     if balancer.needs_gradients is not None:

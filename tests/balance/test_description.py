@@ -32,6 +32,7 @@ NEEDS = {
     "temperature": Needs(),
     "uniform": Needs(),
     "mix": Needs(),
+    "fade": Needs(pairs_drawn=True),
     "unimax": Needs(),
     "schedule": Needs(),
     "chi-ibr": Needs(losses=Signal("train", "token")),
@@ -42,7 +43,7 @@ NEEDS = {
     "fastdro": Needs(example_weights=True),
     "multidds": Needs(gradients=GradientProbe(1000, 8, 1200)),
 }
-CADENCE = {"schedule": "interval", "chi-ibr": "interval", "cvar-ibr": "interval"} | dict.fromkeys(
+CADENCE = {"fade": "interval", "schedule": "interval", "chi-ibr": "interval", "cvar-ibr": "interval"} | dict.fromkeys(
     ("group-dro", "chi-pd", "cvar-pd", "multidds"), "step"
 )
 
@@ -58,6 +59,7 @@ def test_needs_and_cadence_follow_from_name_and_options(name):
 def test_q_is_sampled_late_if_it_changes_at_every_step_and_is_no_weight(name):
     options = CONFIGURATIONS[name][1]
     assert describe(name, **options).samples_every_step == (name == "multidds")
+    assert describe(name, **options).needs_short_intervals == (name in ("multidds", "fade"))
     if NEEDS[name].loss_weights:
         assert describe(name, **{**options, "apply": "resample"}).samples_every_step
 

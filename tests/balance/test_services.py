@@ -20,7 +20,9 @@ UNSERVED = {  # by the loop of the README
     "multidds": ("multidds", {}, "gradients"),
     "chi-ibr valid": ("chi-ibr", {"signal": "valid"}, "validation_losses"),
     "cvar-ibr valid": ("cvar-ibr", {"signal": "valid"}, "validation_losses"),
+    "fade": ("fade", {}, "pairs_drawn"),
 }
+OF_INTERVALS = ("validation_losses", "pairs_drawn")  # may be served at the end of an interval
 CONTENT = [
     ("proportional", {}),
     ("uniform", {}),
@@ -48,6 +50,8 @@ def serve(balancer, service):
         return balancer.example_weights([1.0, 2.0], ["a", "b"])
     if service == "gradients":
         return balancer.reward({"a": 0.3, "b": 0.2, "c": 0.1})
+    if service == "pairs_drawn":
+        return balancer.serves(service)  # an interval is a pass over the data
     return balancer.observe({"a": 3.0, "b": 2.0, "c": 1.0}, dict.fromkeys(SIZES, 1), split="valid")
 
 
@@ -61,7 +65,7 @@ def test_the_loop_of_the_readme_is_told_what_is_missing(case, steps):
     assert isinstance(told.value, UnservedError)
     assert told.value.missing == (service,)
     assert balancer.intervals == 0
-    assert balancer.services.steps == (steps if service == "validation_losses" else min(steps, 99))
+    assert balancer.services.steps == (steps if service in OF_INTERVALS else min(steps, 99))
 
 
 @pytest.mark.parametrize("case", UNSERVED)
@@ -87,7 +91,7 @@ def test_a_loop_that_serves_it_by_then_is_left_alone(case, before, after):
 def test_serving_something_else_does_not_help(case):
     name, options, service = UNSERVED[case]
     balancer = create(name, SIZES, **options)
-    for other in {"loss_weights", "example_weights", "gradients", "validation_losses"} - {service}:
+    for other in {"loss_weights", "example_weights", "gradients", "validation_losses", "pairs_drawn"} - {service}:
         serve(balancer, other)
     with pytest.raises(UnservedError):
         balancer.update()
@@ -136,7 +140,7 @@ def test_a_restored_balancer_knows_what_was_served(case, served):
     else:
         with pytest.raises(UnservedError):
             readme_interval(restored, 40)
-        assert restored.services.steps == (100 if service == "validation_losses" else 99)
+        assert restored.services.steps == (100 if service in OF_INTERVALS else 99)
 
 
 @pytest.mark.parametrize("case", UNSERVED)
