@@ -239,8 +239,10 @@ def mixed(
 def faded(
     groups: Groups,
     passes: Annotated[float, Option("Passes over a corpus in which its upsampling falls to 1/e.", gt=0)] = 15.0,
-    start: Annotated[MixtureSpec, Option("Mixture at the start; specified as for center.")] = "mix:0.75",
-    end: Annotated[MixtureSpec, Option("Mixture that is approached; specified as for center.")] = "data",
+    start: Annotated[
+        MixtureSpec, Option("Mixture at the start: data, uniform, tau:3, mix:0.5, unimax:20, or shares.")
+    ] = "mix:0.75",
+    end: Annotated[MixtureSpec, Option("Mixture that is approached, specified like start.")] = "data",
 ) -> Balancer:
     """Upsample small corpora while they are new: the upsampling of each fades as it is repeated."""
     return Fading(groups, mixture_of(start, groups, "start"), mixture_of(end, groups, "end"), passes)

@@ -12,12 +12,11 @@ from pydantic.fields import FieldInfo
 
 from evenglot import yaml12
 from evenglot.balance.catalogue import STRATEGIES
-from evenglot.config.models import BalanceSettings, Config, model_of
+from evenglot.config.models import DEFAULT_STRATEGY, BalanceSettings, Config, model_of
 from evenglot.config.section import Section
 
 WIDTH = 120
 COMMENT = 27  # column at which comments beside keys start
-EXAMPLE_STRATEGY = "chi-ibr"  # its options are listed in the example
 INTRODUCTION = """\
 Configuration of evenglot. All keys are listed here with their meaning and default. Only `data.directions` and
 `data.train` are required; the shortest configuration is
@@ -49,13 +48,16 @@ def section_text(model: type[Section]) -> str:
         return text
     lines = [
         text,
-        f"Listed here are those of {EXAMPLE_STRATEGY}. The strategies (docs/methods.md explains them):",
+        f"Listed here are those of {DEFAULT_STRATEGY}. The strategies (docs/methods.md explains them):",
     ]
     width = max(map(len, STRATEGIES))
     for name in STRATEGIES:
         lines.append(f"    {name:<{width}}   {summary(name)}")
-        if name != EXAMPLE_STRATEGY and (found := _listed(options(name), options(EXAMPLE_STRATEGY))):
-            lines.append(f"    {'':<{width}}   Options: {found}.")
+        if name != DEFAULT_STRATEGY and (found := options(name)):
+            indent = f"    {'':<{width}}   "
+            lines += textwrap.wrap(
+                f"Options: {', '.join(found)}.", WIDTH - 2, initial_indent=indent, subsequent_indent=indent
+            )
     return "\n".join(lines)
 
 
@@ -67,15 +69,6 @@ def summary(strategy: str) -> str:
 def options(strategy: str) -> list[str]:
     """The options of a strategy: the keys of `balance` without those that all strategies have."""
     return [name for name in model_of(strategy).model_fields if name not in BalanceSettings.model_fields]
-
-
-def _listed(found: list[str], known: list[str]) -> str:
-    """The options in `found`, separated by commas; summarised if most options in `known` are among them."""
-    shared = [name for name in found if name in known]
-    if 2 * len(shared) <= len(known):
-        return ", ".join(found)
-    own, missing = ([name for name in left if name not in right] for left, right in ((found, known), (known, found)))
-    return f"{', '.join(own)}, and those of {EXAMPLE_STRATEGY} except {', '.join(missing)}"
 
 
 def shown_value(info: FieldInfo) -> Any:
@@ -95,9 +88,9 @@ class KeyGroup:
 def key_groups(model: type[Section]) -> list[KeyGroup]:
     """The keys of a section in groups; for `balance`, with the options of the example strategy."""
     groups = [KeyGroup("")]
-    fields = model_of(EXAMPLE_STRATEGY) if model is BalanceSettings else model
+    fields = model_of(DEFAULT_STRATEGY) if model is BalanceSettings else model
     for name, info in fields.model_fields.items():
-        is_first_option = model is BalanceSettings and name == options(EXAMPLE_STRATEGY)[0]
+        is_first_option = model is BalanceSettings and name == options(DEFAULT_STRATEGY)[0]
         if (text := flags(info).get("group", "" if is_first_option else None)) is not None:
             groups.append(KeyGroup(text))
         groups[-1].fields[info.alias or name] = info

@@ -218,7 +218,7 @@ class BalanceSettings(Section):
 
     model_config = ConfigDict(extra="allow")
 
-    strategy: str = key("chi-ibr", "Balancing strategy.")
+    strategy: str = key("fade", "Balancing strategy.")
     p_unit: Unit = key("sentences", "Unit of group sizes and shares: sentences or target tokens.")
 
     @property
@@ -263,12 +263,23 @@ class BalanceSettings(Section):
         """Validate the options and fill in their defaults with the model of the strategy."""
         if not isinstance(value, Mapping | None):
             return value
-        return _balance_model(value).model_validate(value, context=info.context).model_dump()
+        named = {**(value or {}), "strategy": strategy_of(value or {})}
+        return _balance_model(named).model_validate(named, context=info.context).model_dump()
 
 
-def _balance_model(value: Mapping[str, Any] | None) -> type[Section]:
+DEFAULT_STRATEGY: str = BalanceSettings.model_fields["strategy"].default
+FORMER_DEFAULT = "chi-ibr"  # options of it without `strategy` still mean it
+
+
+def strategy_of(balance: Mapping[str, Any]) -> Any:
+    """The strategy that a section names, or means without naming it."""
+    own = model_of(FORMER_DEFAULT).model_fields.keys() - model_of(DEFAULT_STRATEGY).model_fields.keys()
+    return balance.get("strategy", FORMER_DEFAULT if own & balance.keys() else DEFAULT_STRATEGY)
+
+
+def _balance_model(value: Mapping[str, Any]) -> type[Section]:
     """The model of the section for the strategy it names."""
-    strategy = (value or {}).get("strategy", BalanceSettings.model_fields["strategy"].default)
+    strategy = strategy_of(value)
     if not isinstance(strategy, str) or strategy not in STRATEGIES:
         try:
             create(str(strategy), {})
@@ -551,6 +562,10 @@ def _checked(source: Source, folder: Path, check_files: bool, hints: bool) -> Co
 def _known_keys(keys: Keys, value: dict[str, Any]) -> list[str]:
     """The keys that a section can have; `value` is the whole file."""
     model: Any = Config
+    if keys == ("balance",) and "strategy" not in value["balance"]:
+        return list(
+            dict.fromkeys(name for each in (DEFAULT_STRATEGY, FORMER_DEFAULT) for name in model_of(each).model_fields)
+        )
     if keys[:1] == ("balance",):
         model = _balance_model(value["balance"])
     elif keys[:2] == ("data", "directions"):

@@ -11,7 +11,7 @@ from typing import Any
 from evenglot import yaml12
 from evenglot.balance.catalogue import STRATEGIES
 from evenglot.config import Config
-from evenglot.config.example import EXAMPLE_STRATEGY, INTRODUCTION, key_groups, options, section_text, summary
+from evenglot.config.example import DEFAULT_STRATEGY, INTRODUCTION, key_groups, options, section_text, summary
 from evenglot.config.models import BalanceSettings
 from evenglot.config.schema import balance_schema
 from evenglot.config.section import Section
@@ -53,7 +53,7 @@ finished run of a grid with another value is not trained again. All other keys m
 STRATEGIES_HEADING = f"""\
 ## Strategies
 
-Options of each strategy: keys of `balance` in addition to `strategy` and `p_unit`. Those of `{EXAMPLE_STRATEGY}` are
+Options of each strategy: keys of `balance` in addition to `strategy` and `p_unit`. Those of `{DEFAULT_STRATEGY}` are
 listed [above](#balance). *Required*: there is no default.
 """
 
@@ -156,7 +156,7 @@ def reference() -> str:
         if isinstance(info.annotation, type) and issubclass(info.annotation, Section):
             keys = schema["$defs"][info.annotation.__name__]["properties"]
             is_balance = info.annotation is BalanceSettings
-            parts += _section(info.annotation, balance_schema(EXAMPLE_STRATEGY)["properties"] if is_balance else keys)
+            parts += _section(info.annotation, balance_schema(DEFAULT_STRATEGY)["properties"] if is_balance else keys)
         else:
             parts.append(table([row(name, schema["properties"][name], change=False)], change=False))
     parts += [STRATEGIES_HEADING, *map(_strategy, STRATEGIES)]
@@ -181,7 +181,7 @@ def _section(model: type[Section], keys: Schema) -> Iterator[str]:
 
 def _strategy(name: str) -> str:
     about = balance_schema(name)["properties"]
-    rows = [row(key, about[key], change=False) for key in options(name)] if name != EXAMPLE_STRATEGY else []
+    rows = [row(key, about[key], change=False) for key in options(name)] if name != DEFAULT_STRATEGY else []
     return "\n".join([f"### {name}\n", summary(name) + "\n", *([table(rows, change=False)] if rows else [])])
 
 

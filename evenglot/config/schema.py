@@ -5,11 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from evenglot.balance.catalogue import STRATEGIES
-from evenglot.config.models import BalanceSettings, Config, model_of
+from evenglot.config.models import DEFAULT_STRATEGY, FORMER_DEFAULT, Config, model_of
 
 Schema = dict[str, Any]  # JSON Schema, as pydantic writes it
-
-DEFAULT_STRATEGY: str = BalanceSettings.model_fields["strategy"].default
 
 
 def schema() -> Schema:
@@ -27,7 +25,7 @@ def schema() -> Schema:
     directions["anyOf"] = [one, {"type": "array", "items": one, "minItems": 1}]
     balance = definitions["BalanceSettings"]
     balance["properties"]["strategy"] = {**balance["properties"]["strategy"], "enum": list(STRATEGIES)}
-    balance["allOf"] = [_when(strategy) for strategy in STRATEGIES]
+    balance["allOf"] = [_unless_named(), *map(_when, STRATEGIES)]
     definitions |= {f"balance-{strategy}": _without_notes(balance_schema(strategy)) for strategy in STRATEGIES}
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **_without_notes(whole), "title": "evenglot"}
 
@@ -45,11 +43,15 @@ def balance_schema(strategy: str) -> Schema:
 
 
 def _when(strategy: str) -> Schema:
-    """The options of a strategy, if it is the one named in the file (or the default, if none is named)."""
-    named: Schema = {"properties": {"strategy": {"const": strategy}}}
-    if strategy != DEFAULT_STRATEGY:
-        named["required"] = ["strategy"]
+    """The options of a strategy, if it is the one named in the file."""
+    named: Schema = {"properties": {"strategy": {"const": strategy}}, "required": ["strategy"]}
     return {"if": named, "then": {"$ref": f"#/$defs/balance-{strategy}"}}
+
+
+def _unless_named() -> Schema:
+    """The options of the default strategy, or of the former one, if the file names none."""
+    either = [{"$ref": f"#/$defs/balance-{strategy}"} for strategy in (DEFAULT_STRATEGY, FORMER_DEFAULT)]
+    return {"if": {"required": ["strategy"]}, "else": {"anyOf": either}}
 
 
 def _declaration(made: Schema) -> Schema:

@@ -175,7 +175,8 @@ def _warnings(row: Row, rules: list[str], config: Config) -> list[str]:
     for language, scripts in row.scripts.items():
         if len(scripts) > 1:
             warn(f"{language} is written in {' and '.join(scripts)}; check that the text is in one language")
-    if 0 < row.kept < SMALL and (row.most_passes is None or row.most_passes > 3):
+    limits_itself = config.balance.description.gradual
+    if 0 < row.kept < SMALL and not limits_itself and (row.most_passes is None or row.most_passes > 3):
         times = "without limit" if row.most_passes is None else f"up to {row.most_passes:.0f} times per interval"
         advice = "balance.max_passes" if "max_passes" in config.balance.options else "a smaller tau or UniMax"
         warn(f"only {row.kept:,} pairs, sampled {times}: likely to be memorised; consider {advice}")

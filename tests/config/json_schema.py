@@ -2,7 +2,8 @@
 
 from math import inf
 
-NOTES = {"$schema", "$defs", "title", "description", "default", "examples", "resume", "grid", "ends_run", "then"}
+NOTES = {"$schema", "$defs", "title", "description", "default", "examples", "resume", "grid", "ends_run"}
+NOTES |= {"then", "else"}  # read by `if`
 TYPES = {
     "object": lambda value: isinstance(value, dict),
     "array": lambda value: isinstance(value, list),
@@ -35,7 +36,7 @@ def _keyword(name, given, value, schema, root):
         "enum": lambda: value in given,
         "anyOf": lambda: any(fits(value, other) for other in given),
         "allOf": lambda: all(fits(value, other) for other in given),
-        "if": lambda: not fits(value, given) or fits(value, schema["then"]),
+        "if": lambda: fits(value, schema.get("then" if fits(value, given) else "else", {})),
         "required": lambda: not isinstance(value, dict) or set(given) <= set(keys),
         "properties": lambda: all(fits(keys[key], other) for key, other in given.items() if key in keys),
         "additionalProperties": lambda: all(

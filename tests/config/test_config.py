@@ -22,10 +22,15 @@ def test_a_short_config_has_all_defaults(conf):
     assert config.clean.max_pieces == 250
     assert config.vocabulary.kind == "separate"
     assert config.store.folder == str(conf.folder / "store")
-    assert config.balance.strategy == "chi-ibr"
-    assert config.balance.options["preset"] == "recommended"
+    assert config.balance.strategy == "fade"
+    assert config.balance.options == {"passes": 15.0, "start": "mix:0.75", "end": "data"}
     assert config.batches.micro_batches == 16
     assert config.seed == 1
+
+
+def test_options_of_the_former_default_still_mean_it(conf):
+    assert conf.load(DATA + "balance: {rho: 0.1}").balance.strategy == "chi-ibr"
+    assert conf.load(DATA + "balance: {p_unit: tokens}").balance.strategy == "fade"
 
 
 def test_empty_sections_are_sections_of_defaults(conf):

@@ -10,7 +10,7 @@ import pytest
 from evenglot.balance import STRATEGIES
 from evenglot.config import Config
 from evenglot.config.changes import FREE_IN_GRID, FREE_ON_RESUME, REMEDIES
-from evenglot.config.models import model_of
+from evenglot.config.models import DEFAULT_STRATEGY, model_of
 from evenglot.config.reference import in_words, prose, reference
 
 PAGE = Path(__file__).parents[2] / "docs" / "configuration.md"
@@ -39,7 +39,7 @@ def test_every_key_is_there_once(section):
     model = Config.model_fields[section].annotation
     keys = [row[0] for row in ROW.findall(PARTS[section])]
     if section == "balance":
-        assert keys == list(model_of("chi-ibr").model_fields)
+        assert keys == list(model_of(DEFAULT_STRATEGY).model_fields)
     elif section == "seed":
         assert keys == ["seed"]
     else:
@@ -49,7 +49,7 @@ def test_every_key_is_there_once(section):
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_every_strategy_is_there_with_its_options(strategy):
     options = [name for name in model_of(strategy).model_fields if name not in ("strategy", "p_unit")]
-    assert list(rows(strategy)) == (options if strategy != "chi-ibr" else [])
+    assert list(rows(strategy)) == (options if strategy != DEFAULT_STRATEGY else [])
 
 
 def test_types_ranges_defaults_and_meanings_are_the_declared_ones():

@@ -86,6 +86,7 @@ EVERY_STRATEGY = {
     "temperature": {"tau": 5},
     "uniform": {},
     "mix": {"alpha": 0.5},
+    "fade": {},
     "unimax": {"passes": 2},
     "schedule": {"points": {0: "tau:5", 1: "data"}},
     "chi-ibr": {},
