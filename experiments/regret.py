@@ -1,7 +1,8 @@
 """Regret: how far a strategy is from the best fixed mixture of a setting, chosen in hindsight.
 
     python -m experiments.regret keep SETTING ROW RUN ...    # store the numbers of finished runs in default/results/
-    python -m experiments.regret                             # print the table
+    python -m experiments.regret                             # draw the picture, experiments/default/regret.svg
+    python -m experiments.tables                             # the tables in docs/results.md and default/README.md
 
 A setting is a corpus, a direction and a number of passes. The best fixed mixture is chosen on other seeds than the one
 that it is judged on (cross-fitting): the best of several noisy rows, judged on the same runs, would look better than it
@@ -12,6 +13,7 @@ the noise that is left after row and seed effects, pooled over all rows of the s
 from __future__ import annotations
 
 import json
+import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,28 +23,40 @@ from typing import Any
 import numpy as np
 from scipy.stats import t as student_t  # type: ignore[import-untyped]
 
+from evenglot.reporting.figures.canvas import DASHED, GREY, LIGHT_GREY, colours, picture
+from experiments.wording import Table, signed
+
 RESULTS = Path(__file__).parent / "default" / "results"
 POINTS = 20  # of a course that are stored
 
 
 @dataclass(frozen=True)
 class Measure:
-    """A number of a run; `sign` is 1 if larger is better."""
+    """A number of a run, larger if better, whose regret is to be at most `goal`."""
 
     name: str
     of: Callable[[Mapping[str, Mapping[str, float]]], float]
-    sign: int = 1
+    goal: float
+    shown: Callable[[float], str] = "{:.1f}".format
+    unit: str = ""
 
 
 def _values(directions: Mapping[str, Mapping[str, float]], key: str) -> list[float]:
     return sorted(scores[key] for scores in directions.values())
 
 
-MEASURES = (
-    Measure("chrF++", lambda directions: float(np.mean(_values(directions, "chrf")))),
-    Measure("chrF++, three worst", lambda directions: float(np.mean(_values(directions, "chrf")[:3]))),
-    Measure("loss per character", lambda directions: float(np.mean(_values(directions, "loss_per_character"))), -1),
-)
+def _log_loss(directions: Mapping[str, Mapping[str, float]]) -> float:
+    """Minus 100 times the logarithm of the mean loss, so that differences are percents."""
+    return -100 * math.log(float(np.mean(_values(directions, "loss_per_character"))))
+
+
+MEASURES = {
+    "chrf": Measure("chrF++", lambda directions: float(np.mean(_values(directions, "chrf"))), 0.3),
+    "worst": Measure(
+        "chrF++ of the three worst", lambda directions: float(np.mean(_values(directions, "chrf")[:3])), 0
+    ),
+    "loss": Measure("loss per character", _log_loss, 1, lambda value: f"{math.exp(-value / 100):.3f}", " %"),
+}
 
 
 # ---------------------------------------------------------------------------------------------------------------- keep
@@ -109,8 +123,10 @@ class Regret:
     half: float
     seeds: int
 
-    def __str__(self) -> str:
-        return f"{self.mean:+.3f} ± {self.half:.3f} ({self.seeds})"
+    def written(self, unit: str = "", *, seeds: bool = False) -> str:
+        """For tables."""
+        half = "?" if math.isnan(self.half) else f"{self.half:.1f}"
+        return f"{signed(self.mean, 1)} ± {half}{unit}{f' ({self.seeds})' if seeds else ''}"
 
 
 def load(setting: str) -> dict[str, dict[int, dict[str, Any]]]:
@@ -163,24 +179,89 @@ def regret(values: Mapping[str, Mapping[int, float]], fixed: Sequence[str], stra
     return Regret(float(np.mean(differences)), half, len(differences))
 
 
-def table(setting: str) -> str:
-    """All rows of a setting: their means, and regrets where there are fixed rows to compare with."""
-    runs = load(setting)
-    fixed = [row for row, seeds in runs.items() if all(is_fixed(run) for run in seeds.values())]
-    lines = [f"{setting}"]
-    for row, seeds in runs.items():
-        cells = []
-        for measure in MEASURES:
-            values = {
-                name: {seed: measure.sign * measure.of(run["directions"]) for seed, run in each.items()}
-                for name, each in runs.items()
-            }
-            mean = measure.sign * np.mean(list(values[row].values()))
-            cells.append(f"{measure.name} {mean:.3f}  regret {regret(values, fixed, row)}")
-        lines.append(
-            f"  {row:12} {'fixed' if row in fixed else '     '} " + " | ".join(cells) + f" | seeds {len(seeds)}"
-        )
-    return "\n".join(lines)
+def values_of(setting: str, measure: Measure) -> dict[str, dict[int, float]]:
+    """The measure of all runs, by row and seed."""
+    return {
+        row: {seed: measure.of(run["directions"]) for seed, run in runs.items()} for row, runs in load(setting).items()
+    }
+
+
+def fixed_rows(setting: str) -> list[str]:
+    """The rows with a constant mixture."""
+    return [row for row, runs in load(setting).items() if all(map(is_fixed, runs.values()))]
+
+
+def settings() -> list[str]:
+    """The settings that have results."""
+    return sorted(path.name for path in RESULTS.iterdir())
+
+
+def everything(kind: str) -> Table:
+    """All rows of a setting: means, and regrets with their intervals."""
+    values = {key: values_of(kind, measure) for key, measure in MEASURES.items()}
+    fixed = fixed_rows(kind)
+    rows = []
+    for row, runs in values["chrf"].items():
+        cells = [f"{row}{' (fixed)' if row in fixed else ''}", str(len(runs))]
+        for key, measure in MEASURES.items():
+            found = regret(values[key], fixed, row)
+            cells += [measure.shown(float(np.mean(list(values[key][row].values())))), found.written(measure.unit)]
+        rows.append(cells)
+    heading = ["", "seeds"]
+    for measure in MEASURES.values():
+        heading += [measure.name, "regret"]
+    return heading, sorted(rows, key=lambda cells: -float(np.mean(list(values["chrf"][cells[0].split()[0]].values()))))
+
+
+def by_setting(kind: str) -> Table:
+    """Regrets of one measure: strategies x settings; the number of seeds in parentheses."""
+    measure, found = MEASURES[kind], settings()
+    values = {setting: values_of(setting, measure) for setting in found}
+    rows = sorted({row for each in values.values() for row in each}, key=_order)
+    cells = [
+        [
+            regret(values[setting], fixed_rows(setting), row).written(measure.unit, seeds=True)
+            if row in values[setting]
+            else "–"
+            for setting in found
+        ]
+        for row in rows
+    ]
+    return ["", *found], [[row, *each] for row, each in zip(rows, cells, strict=True)]
+
+
+def _order(row: str) -> tuple[int, str]:
+    kinds = ("fade", "erm", "tau", "mix", "chi")
+    return next((place for place, kind in enumerate(kinds) if row.startswith(kind)), len(kinds)), row
+
+
+def draw(path: Path) -> None:
+    """The regrets of all rows in all settings, with their intervals and goals."""
+    found = settings()
+    rows = sorted({row for setting in found for row in load(setting)}, key=_order)[::-1]
+    with picture(path, 10, 0.35 * len(rows) + 1.4) as figure:
+        axes = figure.subplots(1, len(MEASURES), sharey=True)
+        for axis, measure in zip(axes, MEASURES.values(), strict=True):
+            axis.axvline(measure.goal, color=GREY, linestyle=DASHED)
+            for place, (setting, colour) in enumerate(colours(found).items()):
+                values, fixed = values_of(setting, measure), fixed_rows(setting)
+                results = {row: regret(values, fixed, row) for row in values}
+                axis.errorbar(
+                    [result.mean for result in results.values()],
+                    [rows.index(row) + 0.16 * ((len(found) - 1) / 2 - place) for row in results],
+                    xerr=[0 if math.isnan(result.half) else result.half for result in results.values()],
+                    fmt="o",
+                    markersize=4,
+                    linewidth=1,
+                    color=colour,
+                    label=setting,
+                )
+            axis.set_xlabel(f"regret, {measure.name}{measure.unit}")
+            axis.set_yticks(range(len(rows)), rows)
+            axis.grid(axis="x", color=LIGHT_GREY)
+            axis.set_axisbelow(True)
+        handles, labels = axes[0].get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside upper center", ncols=len(found))
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -190,8 +271,7 @@ def main(arguments: Sequence[str]) -> None:
         for folder in folders:
             print(keep(setting, row, Path(folder)))
         return
-    for setting in sorted(path.name for path in RESULTS.iterdir()):
-        print(table(setting))
+    draw(RESULTS.parent / "regret.svg")
 
 
 if __name__ == "__main__":

@@ -11,12 +11,14 @@ import re
 
 from experiments.courses import bias, lengths, noise
 from experiments.kept import HERE
+from experiments.regret import by_setting, everything
 from experiments.scores import beside_the_paper, duels, fresh, languages, passes
 from experiments.wording import markdown
 
 PAGES = (HERE.parent / "docs" / "results.md", *sorted(HERE.glob("*/README.md")))
 BLOCK = re.compile(r"(?P<open><!-- (?P<name>\S+/\S+) -->\n)(?:(?!<!-- ).)*(?P<close><!-- end -->)", re.DOTALL)
 WHOLE = {"all/duels": duels, "all/fresh": fresh}
+REGRET = {"regret": by_setting, "runs": everything}  # default/regret-chrf, default/runs-related-any-en-4
 KINDS = {"languages": languages, "passes": passes, "lengths": lengths, "noise": noise, "bias": bias}
 
 
@@ -36,6 +38,8 @@ def _table(name: str) -> str:
         return markdown(*WHOLE[name]())
     folder, _, table = name.partition("/")
     kind, _, direction = table.partition("-")
+    if kind in REGRET:
+        return markdown(*REGRET[kind](direction))
     if kind in KINDS:
         return markdown(*KINDS[kind](HERE / folder, direction))
     grid, *direction_parts = table.rsplit("-", 2)

@@ -3,7 +3,19 @@
 import numpy as np
 import pytest
 
-from experiments.regret import POINTS, RESULTS, is_fixed, load, noise, regret, table, thinned
+from experiments.regret import (
+    MEASURES,
+    POINTS,
+    by_setting,
+    draw,
+    everything,
+    is_fixed,
+    load,
+    noise,
+    regret,
+    settings,
+    thinned,
+)
 
 SEEDS = (1, 2, 3, 4, 5)
 
@@ -61,9 +73,8 @@ def test_courses_are_thinned_with_both_ends():
 
 
 def test_stored_runs_are_complete():
-    settings = sorted(path.name for path in RESULTS.iterdir())
-    assert settings
-    for setting in settings:
+    assert settings()
+    for setting in settings():
         for row, runs in load(setting).items():
             for seed, run in runs.items():
                 assert run["seed"] == seed
@@ -71,4 +82,14 @@ def test_stored_runs_are_complete():
                 strategy = run["balance"]["strategy"]
                 constant = strategy in ("proportional", "temperature", "mix") and "fade" not in run["balance"]
                 assert is_fixed(run) == constant, row
-        assert setting in table(setting)
+        assert {row[0].split()[0] for row in everything(setting)[1]} == set(load(setting))
+
+
+def test_tables_and_the_picture_have_every_row_of_every_setting(tmp_path):
+    rows = {row for setting in settings() for row in load(setting)}
+    for measure in MEASURES:
+        heading, lines = by_setting(measure)
+        assert heading[1:] == settings()
+        assert {line[0] for line in lines} == rows
+    draw(tmp_path / "regret.svg")
+    assert (tmp_path / "regret.svg").stat().st_size > 10_000
