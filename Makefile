@@ -9,7 +9,7 @@ PARALLEL := -n auto --maxprocesses 4 --dist loadfile
 help:            ## what can be made
 	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/:.*## */\t/' | expand -t 12
 
-demo: .venv/ready        ## set up, then train, score and report two models on the embedded corpus: about five minutes
+demo: .venv/ready        ## set up, then train, score and report three models on the embedded corpus: about five minutes
 	@$(BIN)/evenglot demo --out demo
 
 test: lint       ## set up, then lint and all fast tests

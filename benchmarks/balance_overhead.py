@@ -35,6 +35,7 @@ from evenglot.training.step import Step
 RESULT = Path(__file__).parent / "results" / "balance_overhead.md"
 SIZES = ("tiny",)  # the worst case: larger models have longer updates and the same bookkeeping
 INTERVALS, BUDGET = 4, 2048
+STRATEGY = ("balance={strategy: chi-ibr, max_upsample: 2}", "batches.interval_pairs=2886")
 
 
 @dataclass
@@ -69,7 +70,8 @@ def main() -> None:
     ]
     with tempfile.TemporaryDirectory() as folder:
         for size in SIZES:
-            config = load_config(recipe_config("tiny-webui"), [f"store.folder={folder}", f"model.size={size}"])
+            settings = [f"store.folder={folder}", f"model.size={size}", *STRATEGY]
+            config = load_config(recipe_config("tiny-webui"), settings)
             lines.append(row(size, measure(config, prepare(config, Bars()))))
     RESULT.write_text("\n".join(lines) + "\n", encoding="utf-8")
     print("\n".join(lines))

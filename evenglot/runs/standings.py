@@ -84,7 +84,6 @@ class Standings:
     interval_updates: int = 0
     step: int = 0
     reweights: bool = False  # q is a share of the loss, and sampling is proportional
-    lags: bool = False  # q changes at every update, and what is sampled is an earlier one
 
     def take(self, events: Iterable[Event]) -> None:
         """Process these events."""
@@ -124,7 +123,6 @@ class Standings:
         for direction in self.directions.values():
             direction.drawn, direction.drawing = direction.drawn + direction.drawing * part, 0
         self.interval_start, self.interval_updates = event.step, event.updates
-        self.lags = event.lag is not None
         for name, pairs in event.pairs.items():
             self[name].drawing = pairs
         self._mixture(aimed_at(event))

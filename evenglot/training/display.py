@@ -41,7 +41,8 @@ REASONS = {
     "patience": "no improvement in validation",
     "stopped": "stopped; resume with --resume",
 }
-UPDATES_BETWEEN_MIXTURES = 1000  # in lines about mixtures that change with every update, whose intervals are short
+SHORT_INTERVAL = 100  # updates; of such intervals not every mixture has a line
+UPDATES_BETWEEN_MIXTURES = 1000  # that have a line then
 SHORT_LIST = 6  # directions in a line about the mixture, if there are too many for all of them
 
 
@@ -169,7 +170,8 @@ class Display:
             case StepEvent() if not self._is_live:
                 return [self._step_line()]
             case BalanceEvent(changed=True) if not self._is_live and event.step >= self._next_mixture:
-                self._next_mixture = event.step + (UPDATES_BETWEEN_MIXTURES if self._standings.lags else 0)
+                is_short = self._standings.interval_updates < SHORT_INTERVAL
+                self._next_mixture = event.step + (UPDATES_BETWEEN_MIXTURES if is_short else 0)
                 return [balance_line(event, before)]
             case ValidationEvent():
                 return [validation_line(event)]

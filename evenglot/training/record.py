@@ -53,6 +53,8 @@ class Record:
         self.names = sorted(store.directions)
         self.groups = config.data.groups
         self.samples_every_step = config.balance.description.samples_every_step
+        caps = "max_ratio" in config.balance.options
+        self._limit = ", or limit its share with balance.max_ratio" if caps else ""
         self.log = Log(run.log_file if processes.is_first else None)
         self.display = Display() if processes.is_first else None
         self.warned: list[str] = []
@@ -187,7 +189,7 @@ class Record:
                     name,
                     at.step,
                     f"{name}: its {self.store.sizes[name]:,} pairs will have been sampled {passes:.0f} times by the "
-                    "end of this interval; watch its validation loss, or limit its share with balance.max_ratio",
+                    f"end of this interval; watch its validation loss{self._limit}",
                 )
 
     def update(self, at: Position, balancer: Balancer, *, total: int, loss: float, rate: float, norm: float) -> None:
