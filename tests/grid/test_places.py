@@ -61,15 +61,28 @@ def test_gpus_have_the_names_that_the_environment_gives_them(monkeypatch):
 
 def test_every_run_has_its_own_gpu_in_its_environment(grid, monkeypatch):
     _, jobs = grid.load({name: {"train": {"device": "auto"}} for name in ("erm", "chi")})
-    monkeypatch.setattr("evenglot.grid.process.visible_gpus", lambda: ["0", "1", "2", "3"])
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 4)
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     place = Here(jobs, gpus_per_run=2)
     assert place.at_once == 2
-    first, second = (place.start(job, [], ()) for job in jobs)
+    first, second = (place.start(job, [["--version"]], ()) for job in jobs)
+    assert (seen_by_process(first), seen_by_process(second)) == ("0,1", "2,3")
     second.wait()
-    third = place.start(jobs[1], [], ())
+    third = place.start(jobs[1], [["--version"]], ())
+    assert seen_by_process(third) == "2,3"
     for work in (first, third):
         work.wait()
-    assert [work.environment["CUDA_VISIBLE_DEVICES"] for work in (first, second, third)] == ["0,1", "2,3", "2,3"]
+
+
+def seen_by_process(work):
+    """The GPUs in the environment of the process of a run, which has just been started."""
+    assert work.advance()
+    return environment_of(work.process.pid)["CUDA_VISIBLE_DEVICES"]
+
+
+def environment_of(pid):
+    with open(f"/proc/{pid}/environ") as file:
+        return dict(entry.split("=", 1) for entry in file.read().split("\0") if entry)
 
 
 # ---------------------------------------------------------------------------------------------------- processes
