@@ -163,12 +163,13 @@ def test_latex_rows_have_as_many_cells_as_columns_and_braces_are_balanced(tables
 
 
 class Cells(HTMLParser):
-    """The number of columns of each row of each table."""
+    """The number of columns of each row of each table, the pictures, and the number of warnings."""
 
     def __init__(self) -> None:
         super().__init__()
         self.tables: list[list[int]] = []
         self.images: list[str] = []
+        self.folded = 0  # items of lists
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         found = dict(attrs)
@@ -178,15 +179,18 @@ class Cells(HTMLParser):
             self.tables[-1].append(0)
         elif tag in ("td", "th"):
             self.tables[-1][-1] += int(found.get("colspan") or 1)
+        elif tag == "li":
+            self.folded += 1
         elif tag == "img":
             self.images.append(found["src"] or "")
 
 
 def test_html_tables_have_as_many_cells_in_every_row(tables: list[PaperTable]) -> None:
     page = Cells()
-    page.feed(to_html(tables, {"figures/figure-1.svg": "Figure 1: a < b"}))
+    page.feed(to_html(tables, {"figures/figure-1.svg": "Figure 1: a < b"}, ["first", "a < b"]))
     assert [set(rows) for rows in page.tables] == [{10}, {10}, {11}, {11}, {4}]
     assert page.images == ["figures/figure-1.svg"]
+    assert page.folded == 2
 
 
 # --------------------------------------------------------------------------------------------------------- figures
