@@ -133,6 +133,23 @@ def test_rows_without_results_have_the_papers_numbers_only(tables: list[PaperTab
     assert cells["(i) Ours, ρ=0.1, BL: τ=100"] == ["-", "", "20.62"]
 
 
+def test_several_seeds_are_averaged_and_their_variance_counts(tmp_path: Path) -> None:
+    sizes = {f"{language}-en": count for language, count in pairs("wmt").items()}
+    for place, row in enumerate(("erm", "chi-ibr")):
+        for seed in (1, 2, 3):
+            write_scored(tmp_path / row / f"seed-{seed}", sizes, 3 * (place + seed))
+    results, warnings = find_results([tmp_path])
+    assert warnings == []
+    of_set = results["wmt", "any-en"]
+    scores = of_set.rows["chi-ibr"].scores("bleu", "tur-en")
+    assert len(set(scores)) == len(scores) == 3
+    assert of_set.score("chi-ibr", ["tur"]) == pytest.approx(fmean(scores))
+    wmt = paper_tables(results)[1]
+    ((_, lines),) = wmt.blocks[0].sections
+    assert lines[[line.name for line in lines].index("χ-IBR")].cells[3].text == f"{fmean(scores):.2f}"
+    assert any(re.search(r"\b3 seeds", note) for note in wmt.notes)
+
+
 def test_without_the_reference_there_are_no_differences(folder: Path, tmp_path: Path) -> None:
     shutil.copytree(folder / "ted_related" / "any-en" / "chi-ibr", tmp_path / "chi-ibr")
     (first, *_) = paper_tables(find_results([tmp_path])[0])
