@@ -74,7 +74,9 @@ def test_the_config_trains_the_papers_method_and_a_reference_with_its_own_schedu
     assert files is not None
     assert files[0][0].path.parent == tmp_path
     assert config.vocabulary.sample is None
-    assert (config.train.schedule, config.reference_run.changed(config).train.schedule) == ("step", "inverse-sqrt")
+    reference = config.reference_run.changed(config)
+    assert (config.train.schedule, reference.train.schedule) == ("step", "inverse-sqrt")
+    assert (config.train.weight_decay, reference.train.weight_decay) == (1e-4, 1e-4 if name == "wmt" else 0)
     assert config.balance.reference_mixture == ("tau:100" if name == "wmt" else "data")
 
 
