@@ -17,11 +17,10 @@ from evenglot.grid.devices import Devices, visible_gpus
 from evenglot.grid.plan import Job
 from evenglot.grid.status import is_trained
 from evenglot.processor import threads as usable_threads
-from evenglot.runs.run import RunError
+from evenglot.runs.run import OUTPUT, RunError
 from evenglot.wording import last_message
 
 PR_SET_PDEATHSIG = 1
-OUTPUT = "output.txt"  # in the folder of a run: the output of its commands
 ON_SEVERAL = ("train", "baseline")  # commands that several processes can share
 
 

@@ -17,16 +17,16 @@ from evenglot.files import LockedError, lock, remove_folder
 from evenglot.grid.display import GridDisplay
 from evenglot.grid.keep import keep, restore_baselines
 from evenglot.grid.plan import Grid, Job
-from evenglot.grid.process import OUTPUT, Here, JobError
+from evenglot.grid.process import Here, JobError
 from evenglot.grid.status import grid_status, is_trained, length_changed, refuse_to_lengthen, wanted_losses
 from evenglot.progress import Bars
+from evenglot.runs.run import GRID_LOCK, OUTPUT
 from evenglot.runs.scores import scores_file
 
 __all__ = ["OUTPUT", "Here", "JobError", "Place", "Work", "Workers", "commands", "run_grid"]
 
 SECONDS_BETWEEN_LOOKS = 0.5  # polling interval
 STOP = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
-GRID_LOCK = ".grid.lock"  # in the folder of a run; its training has a lock of its own
 
 
 class Work(Protocol):

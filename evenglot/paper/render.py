@@ -8,6 +8,7 @@ from itertools import chain
 
 from evenglot.paper.tables import Block, Line, PaperTable
 from evenglot.tables import IN_LATEX, IN_MARKDOWN, Cell, to_latex
+from evenglot.wording import counted
 
 IN_HTML: dict[int | None, str] = {0: "<b>{}</b>", 1: "<u>{}</u>"}
 MINOR = {"ours": "{}", "paper": r"\textit{{{}}}", "difference": r"{{\scriptsize {}}}"}  # lines in LaTeX
@@ -122,7 +123,7 @@ def to_html(tables: Sequence[PaperTable], figures: Mapping[str, str], warnings: 
     """A page with all tables and figures; `figures` maps addresses of pictures to their captions."""
     parts = [
         "<h1>Results beside those of the paper</h1>",
-        *(f'<p class="note">{escape(each)}</p>' for each in warnings),
+        *([_html_warnings(warnings)] if warnings else []),
     ]
     parts += map(_html, tables)
     parts += [
@@ -131,6 +132,12 @@ def to_html(tables: Sequence[PaperTable], figures: Mapping[str, str], warnings: 
     ]
     head = f'<meta charset="utf-8"><title>Paper tables</title><style>{STYLE}</style>'
     return f'<!doctype html>\n<html lang="en"><head>{head}</head>\n<body>\n' + "\n".join(parts) + "\n</body></html>\n"
+
+
+def _html_warnings(warnings: Sequence[str]) -> str:
+    """Folded: every row with other settings than ERM has some, so a whole grid has more lines than its tables."""
+    items = "".join(f"<li>{escape(each)}</li>" for each in warnings)
+    return f'<details class="note"><summary>{counted(len(warnings), "warning")}</summary><ul>{items}</ul></details>'
 
 
 def _html(table: PaperTable) -> str:

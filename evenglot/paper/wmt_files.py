@@ -16,6 +16,7 @@ from evenglot.corpus.read import CorpusError
 from evenglot.paper.layout import Manifest, check_free
 from evenglot.paper.wmt import WMT4, Source, wmt
 from evenglot.text_file import TextFile
+from evenglot.wording import counted
 
 SUFFIXES = ("", ".gz", ".zst")
 
@@ -181,7 +182,9 @@ def refuse_missing(downloads: Path, looked: Sequence[Lookup]) -> None:
             missing.setdefault(each.url, {})[each.name] = None
     if missing:
         lines = [f"missing: {', '.join(names)}; download {url} and unpack it" for url, names in missing.items()]
-        raise CorpusError("\n".join([*lines, f"{downloads}: {sum(map(len, missing.values()))} files are missing"]))
+        raise CorpusError(
+            "\n".join([*lines, f"{downloads}: missing {counted(sum(map(len, missing.values())), 'file')}"])
+        )
 
 
 def wmt_downloads(

@@ -25,9 +25,11 @@ from evenglot.wording import some
 if TYPE_CHECKING:
     from evenglot.runs.checkpoint import Checkpoint
 
+OUTPUT, GRID_LOCK = "output.txt", ".grid.lock"  # what a grid puts into the folder of a run, beside its baselines
 # What may be in the folder of a run before its config.yaml: of one that failed to start, of a grid, of trackers.
-OWN_FILES = {LOCK, "log.jsonl", "checkpoints", "vocabulary", "reference", "baseline.json", "output.txt"}
+OWN_FILES = {LOCK, "log.jsonl", "checkpoints", "vocabulary", "reference", OUTPUT, GRID_LOCK}
 OWN_FILES |= {"tensorboard", "wandb", "trackio", "mlflow"}
+BASELINES = "baseline*.json"
 
 
 LONGEST_SHOWN = 40  # characters of a setting in a message
@@ -164,8 +166,8 @@ class Run:
         """Refuse a folder that has no run, but files that are not of one; before anything is written there."""
         if self.config_file.exists() or not self.folder.is_dir():
             return
-        names = {path.name for path in self.folder.iterdir() if not path.name.endswith(UNFINISHED)}
-        if others := sorted(names - OWN_FILES):
+        paths = {path for path in self.folder.iterdir() if not path.name.endswith(UNFINISHED)}
+        if others := sorted({path.name for path in paths if not path.match(BASELINES)} - OWN_FILES):
             raise RunError(
                 f"{self.folder}: has files that are not of a run ({some(others)}); choose another folder with --out"
             )

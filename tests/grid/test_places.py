@@ -6,8 +6,7 @@ import json
 import os
 import signal
 import socket
-import time
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 
 import pytest
 from hypothesis import given
@@ -19,10 +18,10 @@ from evenglot.files import LockedError, lock
 from evenglot.grid.devices import Devices, visible_gpus
 from evenglot.grid.plan import matching
 from evenglot.grid.process import Here
-from evenglot.grid.work import run_grid
+from evenglot.grid.work import _locks, run_grid
+from evenglot.runs.run import RunError
 from evenglot.wording import last_message
 from tests.grid.folder import names
-from tests.patience import PATIENCE
 from tests.training.commands import events, wait_until
 
 # --------------------------------------------------------------------------------------------------------- GPUs
@@ -61,15 +60,28 @@ def test_gpus_have_the_names_that_the_environment_gives_them(monkeypatch):
 
 def test_every_run_has_its_own_gpu_in_its_environment(grid, monkeypatch):
     _, jobs = grid.load({name: {"train": {"device": "auto"}} for name in ("erm", "chi")})
-    monkeypatch.setattr("evenglot.grid.process.visible_gpus", lambda: ["0", "1", "2", "3"])
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 4)
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     place = Here(jobs, gpus_per_run=2)
     assert place.at_once == 2
-    first, second = (place.start(job, [], ()) for job in jobs)
+    first, second = (place.start(job, [["--version"]], ()) for job in jobs)
+    assert (seen_by_process(first), seen_by_process(second)) == ("0,1", "2,3")
     second.wait()
-    third = place.start(jobs[1], [], ())
+    third = place.start(jobs[1], [["--version"]], ())
+    assert seen_by_process(third) == "2,3"
     for work in (first, third):
         work.wait()
-    assert [work.environment["CUDA_VISIBLE_DEVICES"] for work in (first, second, third)] == ["0,1", "2,3", "2,3"]
+
+
+def seen_by_process(work):
+    """The GPUs in the environment of the process of a run, which has just been started."""
+    assert work.advance()
+    return environment_of(work.process.pid)["CUDA_VISIBLE_DEVICES"]
+
+
+def environment_of(pid):
+    with open(f"/proc/{pid}/environ") as file:
+        return dict(entry.split("=", 1) for entry in file.read().split("\0") if entry)
 
 
 # ---------------------------------------------------------------------------------------------------- processes
@@ -158,6 +170,19 @@ def test_parts_share_the_grid_but_not_a_run(grid):
         run_grid(plan, jobs, only=chi)
 
 
+def test_what_a_grid_puts_into_the_folder_of_a_run_is_in_nobodys_way(grid):
+    """Training refuses folders with files of others, but not this one: its lock, its output, baselines it restored."""
+    plan, (erm, chi) = grid.load()
+    with _locks(plan, [erm]):
+        Here([erm]).start(erm, [], ()).wait()
+        chi.needs[1].write_text("{}")
+        assert {path.name for path in erm.run.folder.iterdir()} == {".grid.lock", "output.txt", chi.needs[1].name}
+        erm.run.refuse_other_files()
+        (erm.run.folder / "thesis.tex").touch()
+        with pytest.raises(RunError, match=r"\(thesis\.tex\)"):
+            erm.run.refuse_other_files()
+
+
 @pytest.mark.slow
 def test_parts_that_run_beside_each_other_make_the_whole(grid, tmp_path):
     from tests.training.commands import Command, finish
@@ -194,47 +219,84 @@ def test_without_a_cluster_ray_is_refused(grid, monkeypatch, address):
     assert "--on ray" in str(done.exception)
 
 
-@pytest.mark.slow
-def test_a_run_of_a_lost_machine_resumes_on_another(grid, tmp_path):
-    """Two nodes on this machine; the one that trains is killed, with all its processes."""
+@contextmanager
+def ray_cluster(**resources):
+    """A head that only decides, and one node with these resources."""
     pytest.importorskip("ray")
     from ray.cluster_utils import Cluster
 
-    from tests.training.commands import Command
-
-    long = 600
-    grid.write({"erm": {"train": {"updates": long, "save_every": 10}}})
     handler = signal.getsignal(signal.SIGTERM)  # which Ray replaces
     cluster = Cluster()
     try:
-        cluster.add_node(num_cpus=0, include_dashboard=False)  # the head only decides
-        nodes = [cluster.add_node(num_cpus=1) for _ in range(2)]
-        run = grid.run("erm").folder
-        environment = {"RAY_ADDRESS": cluster.address}
-        with Command(
-            "grid",
-            grid.file,
-            "--on",
-            "ray",
-            "--only",
-            "erm/*",
-            output=tmp_path / "said",
-            before=Environment(environment),
-        ) as started:
-            assert wait_until(lambda: len(events(run, "checkpoint")) > 2, lambda: started.runs), started.said
-            saved = events(run, "checkpoint")[-1]["step"]
-            home = trainer_of(run)
-            (lost,) = [node for node in nodes if node.all_processes["raylet"][0].process.pid in ancestors(home)]
-            cluster.remove_node(lost, allow_graceful=False)
-            assert started.wait() == 0, started.said
+        cluster.add_node(num_cpus=0, include_dashboard=False)
+        cluster.add_node(**resources)
+        yield cluster
     finally:
         cluster.shutdown()
         signal.signal(signal.SIGTERM, handler)
+
+
+def on_ray(cluster, grid, *options, output):
+    """The command of a grid on this cluster."""
+    from tests.training.commands import Command
+
+    environment = Environment({"RAY_ADDRESS": cluster.address})
+    return Command("grid", grid.file, "--on", "ray", *options, output=output, before=environment)
+
+
+@pytest.mark.slow
+def test_a_run_of_a_lost_machine_resumes_on_another(grid, tmp_path):
+    """Two nodes on this machine; the one that trains is killed, with all its processes."""
+    long = 600
+    grid.write({"erm": {"train": {"updates": long, "save_every": 10}}})
+    run = grid.run("erm").folder
+    with ray_cluster(num_cpus=1) as cluster:
+        cluster.add_node(num_cpus=1)
+        with on_ray(cluster, grid, "--only", "erm/*", output=tmp_path / "said") as started:
+            assert wait_until(lambda: len(events(run, "checkpoint")) > 2, lambda: started.runs), started.said
+            saved = events(run, "checkpoint")[-1]["step"]
+            (home,) = trainers_of(run)
+            nodes = cluster.worker_nodes
+            (lost,) = [node for node in nodes if node.all_processes["raylet"][0].process.pid in ancestors(home)]
+            cluster.remove_node(lost, allow_graceful=False)
+            assert started.wait() == 0, started.said
     assert [event["reason"] for event in events(run, "done")][-1] == "updates"
     resumed = events(run, "resume")
     assert len(resumed) == 1
     assert saved <= resumed[0]["step"] < long
     assert (run / "scores.json").exists()
+
+
+@pytest.mark.slow
+def test_runs_on_ray_have_their_own_gpus_and_end_with_the_grid(grid, tmp_path):
+    """Ray counts GPUs that are not there: runs see their names, and train on the CPU."""
+    names = ("erm", "flat")
+    runs = [grid.run(name).folder for name in names]
+
+    def start(updates, output):
+        train = {"train": {"updates": updates, "device": "auto"}}
+        grid.write({"erm": train, "flat": {"balance": {"strategy": "uniform"}, **train}})
+        patterns = [word for name in names for word in ("--only", f"{name}/*")]
+        return on_ray(cluster, grid, "--gpus-per-run", 2, *patterns, output=output)
+
+    with ray_cluster(num_cpus=4, num_gpus=4) as cluster:
+        with start(100_000, tmp_path / "first") as first:
+            assert wait_until(lambda: all(events(run, "step") for run in runs), lambda: first.runs), first.said
+            processes = [trainers_of(run) for run in runs]
+            assert [len(each) for each in processes] == [2, 2]
+            seen = [{environment_of(pid)["CUDA_VISIBLE_DEVICES"] for pid in each} for each in processes]
+            first.signal(signal.SIGTERM)
+            assert first.wait() == 128 + signal.SIGTERM, first.said
+        assert wait_until(lambda: not any(trainers_of(run) for run in runs), lambda: True)
+        used = [gpu for (group,) in seen for gpu in group.split(",")]
+        assert sorted(used) == ["0", "1", "2", "3"]
+        steps = [events(run, "done")[-1]["step"] for run in runs]
+        assert [events(run, "checkpoint")[-1]["step"] for run in runs] == steps
+        with start(max(steps) + 5, tmp_path / "second") as second:
+            assert second.wait() == 0, second.said
+    assert [events(run, "resume")[0]["step"] for run in runs] == steps
+    assert [events(run, "done")[-1]["step"] for run in runs] == [max(steps) + 5] * 2
+    assert all((run / "scores.json").exists() for run in runs)
 
 
 class Environment:
@@ -247,20 +309,18 @@ class Environment:
         os.environ.update(self.variables)
 
 
-def trainer_of(run):
-    """The process that trains in a folder."""
-    until = time.monotonic() + PATIENCE
-    while time.monotonic() < until:
-        for entry in os.listdir("/proc"):
-            if entry.isdigit():
-                try:
-                    with open(f"/proc/{entry}/cmdline", "rb") as file:
-                        words = file.read().split(b"\0")
-                except OSError:
-                    continue
-                if b"train" in words and os.fsencode(run) in words:
-                    return int(entry)
-    raise AssertionError("nobody trains")
+def trainers_of(run):
+    """The processes that train in a folder; of several that share a run, not the one that started them."""
+    found = []
+    for entry in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{entry}/cmdline", "rb") as file:
+                words = file.read().split(b"\0")
+            if b"train" in words and os.fsencode(run) in words and b"torch.distributed.run" not in words:
+                found.append(int(entry))
+        except OSError:  # it has ended meanwhile
+            continue
+    return found
 
 
 def ancestors(pid):

@@ -11,7 +11,7 @@ from evenglot.cli import app
 from evenglot.config import load_config
 from evenglot.corpus.read import read_pairs
 from evenglot.files import sha256
-from evenglot.grid.plan import Job, load_grid
+from evenglot.grid.plan import Grid, Job, load_grid
 from evenglot.paper.layout import CONFIG, GRID, SPLITS
 from evenglot.paper.numbers import layouts
 from evenglot.paper.recipes import RECIPES, demo_corpus, recipe_config, recipe_grid
@@ -43,12 +43,22 @@ def test_the_config_of_the_demo_finds_its_corpus() -> None:
 # --------------------------------------------------------------------------------------- configurations and grids
 
 
+@pytest.fixture(scope="module")
+def grids(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Grid, list[Job]]]:
+    """Each recipe's grid and its jobs, read as users read them, once."""
+    found = {}
+    for name in RECIPES:
+        folder = tmp_path_factory.mktemp(name)
+        for file, content in ((CONFIG, recipe_config(name)), (GRID, recipe_grid(name))):
+            (folder / file).write_bytes(content.read_bytes())
+        found[name] = load_grid(folder / GRID)
+    return found
+
+
 @pytest.fixture
-def planned(tmp_path: Path, request: pytest.FixtureRequest) -> dict[tuple[str | None, str], Job]:
+def planned(grids, request: pytest.FixtureRequest) -> dict[tuple[str | None, str], Job]:
     """The jobs of a recipe's grid, by directions and strategy."""
-    for name, file in ((CONFIG, recipe_config), (GRID, recipe_grid)):
-        (tmp_path / name).write_bytes(file(request.param).read_bytes())
-    _, jobs = load_grid(tmp_path / GRID)
+    _, jobs = grids[request.param]
     assert {job.seed for job in jobs} == {222}
     return {(job.direction, job.strategy): job for job in jobs}
 
@@ -64,60 +74,102 @@ def test_the_config_trains_the_papers_method_and_a_reference_with_its_own_schedu
     assert files is not None
     assert files[0][0].path.parent == tmp_path
     assert config.vocabulary.sample is None
-    assert (config.train.schedule, config.reference_run.changed(config).train.schedule) == ("step", "inverse-sqrt")
+    reference = config.reference_run.changed(config)
+    assert (config.train.schedule, reference.train.schedule) == ("step", "inverse-sqrt")
+    assert (config.train.weight_decay, reference.train.weight_decay) == (1e-4, 1e-4 if name == "wmt" else 0)
     assert config.balance.reference_mixture == ("tau:100" if name == "wmt" else "data")
 
 
-PLANNED = [
-    ("ted-related", 200_000, 2e-4, 0.05, "erm", {"chi-rho.1-base1": 0.1, "chi-rho.1-nobase": 0.1}),
-    ("ted-diverse", 200_000, 2e-4, 0.05, "erm", {}),
-    ("wmt", 300_000, 5e-4, 0.3, "tau-100", {"chi-rho.1-base1": 0.1, "chi-rho.1-base100": 0.1}),
+STEP, SQRT = "step", "inverse-sqrt"
+CHI = {"strategy": "chi-ibr", "preset": "paper", "ema": 0.1, "noise": None, "floor": None}
+ERM = {
+    "erm": ({"strategy": "proportional"}, SQRT, None),
+    "tau-5": ({"strategy": "temperature", "tau": 5}, SQRT, None),
+    "tau-100": ({"strategy": "temperature", "tau": 100}, SQRT, None),
+    "multidds": ({"strategy": "multidds", "every": 1000}, SQRT, None),
+    "erm-step": ({"strategy": "proportional"}, STEP, None),
+}
+RELATED_ABLATION = {  # Table 4, a to g; a, b and e are rows of Table 1
+    "chi-rho.05-nobase": (CHI | {"rho": 0.05}, STEP, None),
+    "chi-rho.1-nobase": (CHI | {"rho": 0.1}, STEP, None),
+    "chi-rho.1-base1": (CHI | {"rho": 0.1}, STEP, "erm"),
+    "chi-rho.05-base100": (CHI | {"rho": 0.05}, STEP, "tau-100"),
+}
+WMT_ONLY = {  # Tables 3 and 4, h and i
+    "fastdro": ({"strategy": "fastdro", "rho": 0.5, "alpha": None, "penalty": 0}, STEP, "tau-100"),
+    "group-dro": ({"strategy": "group-dro", "step": 0.1, "apply": "reweight"}, SQRT, "tau-100"),
+    "cvar-pd": ({"strategy": "cvar-pd", "alpha": 0.5, "ema": 0.1, "apply": "reweight"}, SQRT, "tau-100"),
+    "cvar-ibr": ({"strategy": "cvar-ibr", "alpha": 0.5, "ema": 0.1}, SQRT, "tau-100"),
+    "chi-pd": ({"strategy": "chi-pd", "rho": 0.1, "step": 1e-3, "apply": "reweight"}, SQRT, "tau-100"),
+    "chi-rho.1-base1": (CHI | {"rho": 0.1}, STEP, "erm"),
+    "chi-rho.1-base100": (CHI | {"rho": 0.1}, STEP, "tau-100"),
+}
+
+
+def chi_ibr(rho: float, base: str) -> dict[str, tuple[dict[str, object], str, str]]:
+    return {"chi-ibr": (CHI | {"rho": rho}, STEP, base), "chi-ibr-inverse-sqrt": (CHI | {"rho": rho}, SQRT, base)}
+
+
+# All rows of each grid: strategy and options, learning-rate schedule, and the row whose losses are the baseline.
+PLANNED = {
+    "ted-related": ERM | chi_ibr(0.05, "erm") | RELATED_ABLATION,
+    "ted-diverse": ERM | chi_ibr(0.05, "erm"),
+    "wmt": ERM | chi_ibr(0.3, "tau-100") | WMT_ONLY,
+}
+
+
+@pytest.mark.parametrize(("planned", "rows"), PLANNED.items(), indirect=["planned"], ids=PLANNED)
+def test_every_row_has_the_papers_strategy_schedule_and_baseline(planned, rows) -> None:
+    assert set(planned) == set(product(("any-en", "en-any"), rows))
+    for (direction, row), job in planned.items():
+        options, schedule, base = rows[row]
+        balance, found = job.config.balance, {}
+        for key in options:
+            found[key] = balance.strategy if key == "strategy" else balance.options[key]
+        assert found == options, row
+        assert job.config.train.schedule == schedule, row
+        assert (job.needs[0] if job.needs else None) == (planned[direction, base].run if base else None), row
+        assert bool(balance.options.get("baseline")) == bool(base), row
+
+
+SIZES = [  # updates, learning rate, weight decay of chi-IBR and of the others, subwords, validation
+    ("ted-related", 200_000, 2e-4, (1e-4, 0), (10_000, 30_000), 800),
+    ("ted-diverse", 200_000, 2e-4, (1e-4, 0), (10_000, 30_000), 800),
+    ("wmt", 300_000, 5e-4, (1e-4, 1e-4), (24_000, 34_000), 1500),
 ]
 
 
 @pytest.mark.parametrize(
-    ("planned", "updates", "rate", "rho", "base", "others"), PLANNED, indirect=["planned"], ids=[p[0] for p in PLANNED]
+    ("planned", "updates", "rate", "decays", "subwords", "cap"), SIZES, indirect=["planned"], ids=[s[0] for s in SIZES]
 )
-def test_the_grid_has_the_papers_settings(planned, updates, rate, rho, base, others) -> None:
-    for (direction, strategy), job in planned.items():
-        config = job.config
-        assert config.train.updates == updates
-        assert config.train.learning_rate == rate
-        assert config.train.warmup == 4000
-        assert config.batches.tokens_per_update == 65_536
+def test_all_rows_have_the_papers_sizes(planned, updates, rate, decays, subwords, cap) -> None:
+    for (direction, row), job in planned.items():
+        config, train = job.config, job.config.train
         assert {d.tgt if direction == "any-en" else d.src for d in config.data.directions} == {"en"}
-        assert config.model.part("ffn") == 2048
-        is_step = (strategy.startswith("chi-") and strategy != "chi-pd") or strategy == "fastdro"
-        swapped = {"erm-step": "step", "chi-ibr-inverse-sqrt": "inverse-sqrt"}
-        assert config.train.schedule == swapped.get(strategy, "step" if is_step else "inverse-sqrt"), strategy
-    for direction in ("any-en", "en-any"):
-        main = planned[direction, "chi-ibr"]
-        assert (main.config.balance.options["rho"], main.config.balance.options["preset"]) == (rho, "paper")
-        assert main.needs is not None
-        assert main.needs[0] == planned[direction, base].run
-        for strategy, radius in others.items():
-            assert planned[direction, strategy].config.balance.options["rho"] == radius
+        assert (train.updates, train.learning_rate, train.warmup) == (updates, rate, 4000)
+        assert (train.decay, train.decay_every) == (0.5, 100_000)  # of schedule step
+        assert (train.betas, train.epsilon, train.label_smoothing, train.clip) == ((0.9, 0.98), 1e-8, 0.1, None)
+        assert train.weight_decay == decays[not (row.startswith("chi-") and row != "chi-pd")], row
+        assert config.batches.tokens_per_update == 65_536
+        assert config.batches.interval_pairs is None  # an interval is an epoch
+        parts = [config.model.part(name) for name in ("dim", "ffn", "encoder_layers", "decoder_layers", "heads")]
+        assert parts == [512, 2048, 6, 6, 8]
+        assert config.model.dropout == 0.3
+        vocabulary = config.vocabulary
+        assert (vocabulary.size_shared, vocabulary.size_other, vocabulary.tau) == (*subwords, 5)
+        assert (vocabulary.model, vocabulary.sample, config.clean.max_pieces) == ("unigram", None, 250)
+        assert config.store.valid_cap == cap
 
 
-@pytest.mark.parametrize("planned", ["wmt"], indirect=True)
-def test_all_dro_methods_of_wmt_have_the_same_baselines(planned) -> None:
-    needed = {row: job.needs[0].folder.parent.name for (_, row), job in planned.items() if job.needs}
-    assert set(needed) == {
-        *("fastdro", "group-dro", "cvar-pd", "cvar-ibr", "chi-pd", "chi-ibr", "chi-ibr-inverse-sqrt"),
-        *("chi-rho.1-base1", "chi-rho.1-base100"),
-    }
-    assert {row for row, provider in needed.items() if provider != "tau-100"} == {"chi-rho.1-base1"}
+def test_translations_are_scored_as_in_the_paper(grids) -> None:
+    assert {(grid.beam, grid.split, grid.reference) for grid, _ in grids.values()} == {(5, "test", "erm")}
 
 
-def test_every_row_of_the_papers_tables_is_in_a_grid(tmp_path: Path) -> None:
+def test_every_row_of_the_papers_tables_is_in_a_grid(grids) -> None:
     of_set = {"ted_related": "ted-related", "ted_diverse": "ted-diverse", "wmt": "wmt"}
-    strategies = {}
+    strategies = {dataset: set(grids[name][0].strategies) for dataset, name in of_set.items()}
     for dataset, name in of_set.items():
-        for file, content in ((CONFIG, recipe_config(name)), (GRID, recipe_grid(name))):
-            (tmp_path / file).write_bytes(content.read_bytes())
-        grid, _ = load_grid(tmp_path / GRID)
-        strategies[dataset] = set(grid.strategies)
-        assert set(grid.directions["any-en"]["from"]) == set(layouts()["sets"][dataset]["languages"])
+        assert set(grids[name][0].directions["any-en"]["from"]) == set(layouts()["sets"][dataset]["languages"])
     for table in layouts()["tables"].values():
         for dataset in table["sets"]:
             assert {row[1] for row in table["rows"]} <= strategies[dataset]

@@ -133,6 +133,23 @@ def test_rows_without_results_have_the_papers_numbers_only(tables: list[PaperTab
     assert cells["(i) Ours, ρ=0.1, BL: τ=100"] == ["-", "", "20.62"]
 
 
+def test_several_seeds_are_averaged_and_their_variance_counts(tmp_path: Path) -> None:
+    sizes = {f"{language}-en": count for language, count in pairs("wmt").items()}
+    for place, row in enumerate(("erm", "chi-ibr")):
+        for seed in (1, 2, 3):
+            write_scored(tmp_path / row / f"seed-{seed}", sizes, 3 * (place + seed))
+    results, warnings = find_results([tmp_path])
+    assert warnings == []
+    of_set = results["wmt", "any-en"]
+    scores = of_set.rows["chi-ibr"].scores("bleu", "tur-en")
+    assert len(set(scores)) == len(scores) == 3
+    assert of_set.score("chi-ibr", ["tur"]) == pytest.approx(fmean(scores))
+    wmt = paper_tables(results)[1]
+    ((_, lines),) = wmt.blocks[0].sections
+    assert lines[[line.name for line in lines].index("χ-IBR")].cells[3].text == f"{fmean(scores):.2f}"
+    assert any(re.search(r"\b3 seeds", note) for note in wmt.notes)
+
+
 def test_without_the_reference_there_are_no_differences(folder: Path, tmp_path: Path) -> None:
     shutil.copytree(folder / "ted_related" / "any-en" / "chi-ibr", tmp_path / "chi-ibr")
     (first, *_) = paper_tables(find_results([tmp_path])[0])
@@ -163,12 +180,13 @@ def test_latex_rows_have_as_many_cells_as_columns_and_braces_are_balanced(tables
 
 
 class Cells(HTMLParser):
-    """The number of columns of each row of each table."""
+    """The number of columns of each row of each table, the pictures, and the number of warnings."""
 
     def __init__(self) -> None:
         super().__init__()
         self.tables: list[list[int]] = []
         self.images: list[str] = []
+        self.folded = 0  # items of lists
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         found = dict(attrs)
@@ -178,15 +196,18 @@ class Cells(HTMLParser):
             self.tables[-1].append(0)
         elif tag in ("td", "th"):
             self.tables[-1][-1] += int(found.get("colspan") or 1)
+        elif tag == "li":
+            self.folded += 1
         elif tag == "img":
             self.images.append(found["src"] or "")
 
 
 def test_html_tables_have_as_many_cells_in_every_row(tables: list[PaperTable]) -> None:
     page = Cells()
-    page.feed(to_html(tables, {"figures/figure-1.svg": "Figure 1: a < b"}))
+    page.feed(to_html(tables, {"figures/figure-1.svg": "Figure 1: a < b"}, ["first", "a < b"]))
     assert [set(rows) for rows in page.tables] == [{10}, {10}, {11}, {11}, {4}]
     assert page.images == ["figures/figure-1.svg"]
+    assert page.folded == 2
 
 
 # --------------------------------------------------------------------------------------------------------- figures

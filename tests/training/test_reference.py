@@ -267,6 +267,10 @@ def test_the_command_refuses_a_folder_that_is_no_run_in_one_line(tmp_path):
 def test_another_checkpoint_can_be_named(reference, tmp_path):
     baseline(Run(reference[1]), tmp_path / "losses.json", Signal(), Processes(), Bars(), which="11")
     assert json.loads((tmp_path / "losses.json").read_text())["about"]["checkpoint"] == "step-00000011"
+    file = tmp_path / "again.json"
+    done = CliRunner().invoke(app, ["baseline", str(reference[1]), "--which", "11", "--out", str(file)])
+    assert done.exit_code == 0, done.output
+    assert json.loads(file.read_text())["losses"] == json.loads((tmp_path / "losses.json").read_text())["losses"]
 
 
 def test_a_damaged_best_one_is_not_replaced_by_another(reference, tmp_path):
