@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
+import textwrap
 from collections.abc import Iterable, Sequence
 
 MOST_LISTED = 5  # maximum number of names in a message
@@ -68,3 +69,8 @@ def last_message(output: str) -> str:
     lines = output.strip().splitlines()
     messages = [found[1] for found in map(MESSAGE.match, lines) if found]
     return (messages or lines or ["no output"])[-1]
+
+
+def one_line(error: BaseException, most: int = 300) -> str:
+    """What an error of a library says, on one line: whole if it is short. Its class, if it says nothing."""
+    return textwrap.shorten(str(error), most, placeholder=" ...") or type(error).__name__

@@ -72,6 +72,12 @@ def export(
         list[str] | None,
         typer.Option(metavar="NAME", help="Data set it was trained on, as the Hub calls it, for the card. Repeatable."),
     ] = None,
+    base_model: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME", help="Pretrained model it was fine-tuned from, as the Hub calls it, for the card."
+        ),
+    ] = None,
     push: Annotated[
         str | None,
         typer.Option(metavar="OWNER/NAME", help="Also upload to the Hugging Face Hub; a new repository is private."),
@@ -90,15 +96,17 @@ def export(
 
         if push is not None:
             hub.check_repository(push)
-        sharing = hub.Sharing(license_id, dataset or ())
+            if adapter and base_model is None:
+                raise ValueError("--push with --adapter: say with --base-model which model of the Hub they adapt")
+        sharing = hub.Sharing(license_id, dataset or (), base_model)
         typer.echo(str(huggingface.export(Run(run), out, which, sharing, adapter=adapter)))
         if push is not None:
             typer.echo(f"Uploaded to {hub.push(out, push)}")
     else:
         if adapter:
             raise ValueError("--adapter: only with --to huggingface")
-        if push is not None or license_id is not None or dataset:
-            raise ValueError("--license, --dataset, --push: only with --to huggingface")
+        if push is not None or license_id is not None or base_model is not None or dataset:
+            raise ValueError("--license, --dataset, --base-model, --push: only with --to huggingface")
         from evenglot.export import ctranslate2
 
         typer.echo(str(ctranslate2.export(Run(run), out, "int8" if int8 else "float32", which=which)))

@@ -24,7 +24,7 @@ from evenglot.extras import import_transformers, quiet
 from evenglot.files import digest
 from evenglot.model.families import CONFIG, PretrainedConfig, PretrainedError, read_config
 from evenglot.symbols import Symbols
-from evenglot.wording import did_you_mean
+from evenglot.wording import did_you_mean, one_line
 
 # Files of the tokenizers of all families: at least one of the first is needed.
 VOCABULARIES = ("tokenizer.json", "sentencepiece.bpe.model", "spiece.model", "source.spm")
@@ -129,8 +129,7 @@ class PretrainedTokenizers:
                     self.folder, local_files_only=True, trust_remote_code=False
                 )
         except Exception as error:  # of a damaged file, tokenizers raise anything
-            reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-            raise PretrainedError(f"{self.folder}: the tokenizer cannot be loaded: {reason}") from error
+            raise PretrainedError(f"{self.folder}: the tokenizer cannot be loaded: {one_line(error)}") from error
         self._refuse_other(found)
         if self.config.family.tag is None and found.tgt_lang is None:
             found.tgt_lang = found.src_lang  # any will do: they matter to `_frame` only, which sets them
@@ -209,7 +208,8 @@ def tokenizer_files(folder: Path) -> list[Path]:
 
 
 def tokenizer_hash(folder: Path) -> str:
-    """A hash of these files."""
+    """A hash of these files; PretrainedError if there is no checkpoint (any more)."""
+    read_config(folder)
     return key_of([[file.name, digest(file.read_bytes())] for file in tokenizer_files(folder)])
 
 

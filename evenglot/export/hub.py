@@ -17,6 +17,7 @@ from evenglot.runs.scores import Scores
 from evenglot.scoring.metrics import scored_by
 
 REPOSITORY = re.compile(r"[\w.-]+/[\w.-]+")
+MODEL = re.compile(r"([\w.-]+/)?[\w.-]+")  # some old models have no owner
 LICENSE = re.compile(r"[a-z0-9][a-z0-9.+-]*")
 
 
@@ -26,20 +27,31 @@ class Sharing:
 
     license: str | None = None  # an identifier of the Hub, such as cc-by-4.0
     datasets: Sequence[str] = ()  # their names on the Hub
+    base_model: str | None = None  # the name of the pretrained model on the Hub
 
     def __post_init__(self) -> None:
         if self.license is not None and not LICENSE.fullmatch(self.license):
             raise ValueError(f"--license {self.license}: not an identifier of the Hub, such as apache-2.0 or cc-by-4.0")
+        if self.base_model is not None and not MODEL.fullmatch(self.base_model):
+            raise ValueError(
+                f"--base-model {self.base_model}: expected a name on the Hub, such as facebook/m2m100_418M"
+            )
 
 
-def metadata(name: str, directions: Sequence[Direction], scores: Scores | None, sharing: Sharing) -> dict[str, Any]:
-    """The front matter of a card: languages, licence, data sets, and the scores of each direction as one result."""
+def metadata(
+    name: str, directions: Sequence[Direction], scores: Scores | None, sharing: Sharing, library: str = "transformers"
+) -> dict[str, Any]:
+    """The front matter of a card: languages, licence, data sets, and the scores of each direction as one result.
+
+    `library`: what loads the folder.
+    """
     hub = _import_hub()
     codes = chain(*((direction.src, direction.tgt) for direction in directions))
     data = hub.ModelCardData(
         language=sorted({hub_code(code) for code in codes}),
         license=sharing.license,
-        library_name="transformers",
+        base_model=sharing.base_model,
+        library_name=library,
         pipeline_tag="translation",
         tags=["translation", "multilingual", "evenglot"],
         datasets=list(sharing.datasets) or None,

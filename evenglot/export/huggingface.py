@@ -56,9 +56,9 @@ def export(
 ) -> Report:
     """Export a checkpoint of a run, and compare both models on validation sentences of the run's store.
 
-    `which`: best, last, average, or a number of updates. `sharing`: licence and data sets, for the card. `adapter`:
-    only the adapters of `model.lora`. If the models differ, or if the folder contains files that no export wrote,
-    ValueError is raised and nothing is written.
+    `which`: best, last, average, or a number of updates. `sharing`: what the card says beyond what the run
+    knows. `adapter`: only the adapters of `model.lora`. If the models differ, or if the folder contains files that no
+    export wrote, ValueError is raised and nothing is written.
     """
     transformers = import_transformers()
     folder = Path(folder).resolve()
@@ -66,6 +66,8 @@ def export(
     model = load_model(checkpoint, config.model.init).float()
     if adapter and config.model.lora is None:
         raise ValueError("--adapter: this run trained all weights; only runs with model.lora have adapters")
+    if sharing.base_model is not None and config.model.init is None:
+        raise ValueError("--base-model: this run was trained from scratch; only runs with model.init have one")
     if isinstance(model, Pretrained):
         return export_pretrained(run, config, checkpoint, model, folder, sharing, adapter)
     if not isinstance(model, Transformer):

@@ -59,13 +59,17 @@ Balancing strategy: {strategy}. Exported with {versions}.
 
 @dataclass(frozen=True)
 class Usage:
-    """How transformers is called: arguments of the tokenizer and of `generate`, a sentence, and what to know."""
+    """How transformers is called: arguments of the tokenizer and of `generate`, a sentence, and what to know.
+
+    `library`: what loads the folder, for the Hub.
+    """
 
     load: str
     text: str
     generate: str
     note: str
     tags: Mapping[str, str]  # how the language is named, by direction
+    library: str = "transformers"
 
 
 def usage_of_ours(config: Config, max_positions: int) -> Usage:
@@ -90,7 +94,7 @@ def model_card(run: Run, config: Config, check: str, usage: Usage, sharing: Shar
     packages = ("torch", "transformers", "sentencepiece")
     versions = [f"evenglot {__version__}", *(f"{name} {version(name)}" for name in packages)]
     return CARD.format(
-        front_matter=_front_matter(name, directions, scores, sharing),
+        front_matter=_front_matter(name, directions, scores, sharing, usage.library),
         name=name,
         count="one direction" if len(directions) == 1 else f"{len(directions)} directions",
         load=usage.load,
@@ -106,9 +110,11 @@ def model_card(run: Run, config: Config, check: str, usage: Usage, sharing: Shar
     )
 
 
-def _front_matter(name: str, directions: Sequence[Direction], scores: Scores | None, sharing: Sharing) -> str:
+def _front_matter(
+    name: str, directions: Sequence[Direction], scores: Scores | None, sharing: Sharing, library: str
+) -> str:
     """YAML metadata for the Hub."""
-    about = metadata(name, directions, scores, sharing)
+    about = metadata(name, directions, scores, sharing, library)
     return yaml.safe_dump(about, sort_keys=False, allow_unicode=True)
 
 

@@ -55,7 +55,8 @@ def export_pretrained(
         copy_tokenizer(run.vocabulary, unfinished)
         write_json(unfinished / CONFIG, _config(model))
         if adapter:
-            _write_adapter(unfinished, model, config)
+            base = sharing.base_model or str(config.model.init)  # on the Hub, or the folder here
+            _write_adapter(unfinished, model, base)
         else:
             weights = {name: tensor.clone() for name, tensor in model.merged_weights().items()}
             write_tensors(unfinished / WEIGHTS, weights, {"format": "pt"})
@@ -64,7 +65,7 @@ def export_pretrained(
             report = _compare(transformers, theirs, unfinished, model, tokenizers, config, folder)
         if adapter:
             (unfinished / CONFIG).unlink()  # with it, transformers would look for all weights in this folder
-        card = model_card(run, config, report.summary, _usage(tokenizers, config, adapter), sharing)
+        card = model_card(run, config, report.summary, _usage(tokenizers, config, sharing, adapter), sharing)
         (unfinished / "README.md").write_text(card, encoding="utf-8")
         about = {"evenglot": __version__, "weights": fingerprint(checkpoint), "step": checkpoint.step}
         write_json(unfinished / MARKER, about)
@@ -77,11 +78,11 @@ def _config(model: Pretrained) -> dict[str, Any]:
     return {name: "float32" if name in ("dtype", "torch_dtype") else value for name, value in content.items()}
 
 
-def _write_adapter(folder: Path, model: Pretrained, config: Config) -> None:
-    """The files of peft."""
+def _write_adapter(folder: Path, model: Pretrained, base: str) -> None:
+    """The files of peft; `base`: where it finds the weights of the model."""
     weights = {name.removeprefix("model."): tensor for name, tensor in model.state_dict().items()}
     write_tensors(folder / ADAPTER_WEIGHTS, adapter_weights(weights), {"format": "pt"})
-    write_json(folder / ADAPTER_CONFIG, adapter_config(model.lora or {}, model.config.family, str(config.model.init)))
+    write_json(folder / ADAPTER_CONFIG, adapter_config(model.lora or {}, model.config.family, base))
 
 
 def _load(transformers: Any, folder: Path, config: Config, adapter: bool) -> Any:
@@ -92,7 +93,7 @@ def _load(transformers: Any, folder: Path, config: Config, adapter: bool) -> Any
     return import_peft().PeftModel.from_pretrained(base.float(), folder).eval().get_base_model()
 
 
-def _usage(tokenizers: PretrainedTokenizers, config: Config, adapter: bool) -> Usage:
+def _usage(tokenizers: PretrainedTokenizers, config: Config, sharing: Sharing, adapter: bool) -> Usage:
     """The calls that translate the first direction, and the names of languages in all of them."""
     first = config.data.directions[0]
     begin = tokenizers.begin(first)
@@ -106,13 +107,13 @@ def _usage(tokenizers: PretrainedTokenizers, config: Config, adapter: bool) -> U
         text = f"{family.tag.format(code)} ..."
     tags = {direction.name: _languages(tokenizers, direction) for direction in config.data.directions}
     note = f"This translates {first.name}. For other directions, use their language codes, as below."
-    if adapter:
-        base = Path(config.model.init or "").name
-        note += (
-            f"\n\nThe folder has adapters (LoRA) for `{base}`: `pip install peft`, and set `base_model_name_or_path` "
-            f"in\n`{ADAPTER_CONFIG}` to where its users find that model."
-        )
-    return Usage(load, text, generate, note, tags)
+    if not adapter:
+        return Usage(load, text, generate, note, tags)
+    base = sharing.base_model or Path(config.model.init or "").name
+    note += f"\n\nThe folder has adapters (LoRA) for `{base}`, which need `pip install peft`."
+    if sharing.base_model is None:
+        note += f" Set `base_model_name_or_path` in\n`{ADAPTER_CONFIG}` to where its users find that model."
+    return Usage(load, text, generate, note, tags, library="peft")
 
 
 def _languages(tokenizers: PretrainedTokenizers, direction: Direction) -> str:

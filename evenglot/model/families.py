@@ -113,15 +113,23 @@ def read_config(folder: Path) -> PretrainedConfig:
     file = folder / CONFIG
     try:
         content = json.loads(file.read_text(encoding="utf-8"))
-    except FileNotFoundError as error:
-        what = "no such folder" if not folder.is_dir() else f"no {CONFIG}; expected a Hugging Face checkpoint"
-        raise PretrainedError(f"{folder}: {what}") from error
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise PretrainedError(f"{folder}: {_what_is_there(folder)}") from error
     except (OSError, ValueError, RecursionError) as error:
         raise PretrainedError(f"{file}: cannot be read: {error}") from error
     kind = content.get("model_type") if isinstance(content, dict) else None
     if not isinstance(kind, str) or kind not in FAMILIES:
         raise PretrainedError(f"{file}: model_type: expected one of {', '.join(FAMILIES)}, got {kind!r}")
     return PretrainedConfig(folder, content)
+
+
+def _what_is_there(folder: Path) -> str:
+    """What a folder without config.json is instead. Nothing is downloaded, so the name of a model is no folder."""
+    if folder.is_dir():
+        return f"no {CONFIG}; expected a Hugging Face checkpoint"
+    if folder.exists():
+        return "not a folder; expected that of a Hugging Face checkpoint"
+    return "no such folder; a model of the Hub is downloaded with `hf download OWNER/NAME --local-dir FOLDER`"
 
 
 def is_run(folder: Path) -> bool:
@@ -136,7 +144,7 @@ def weight_files(folder: Path) -> list[Path]:
     index = folder / WEIGHTS_INDEX
     if index.is_file():
         try:
-            names = sorted(set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values()))
+            names = sorted(map(str, set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values())))
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise PretrainedError(f"{index}: damaged") from error
         missing = [name for name in names if not (folder / name).is_file()]

@@ -21,6 +21,7 @@ from evenglot.model.families import PretrainedConfig, PretrainedError, read_conf
 from evenglot.model.interface import TranslationModel
 from evenglot.model.lora import add_lora, merge_lora, without_lora
 from evenglot.model.transformer import is_real, unpadded
+from evenglot.wording import one_line
 
 DROPOUTS = ("dropout", "attention_dropout", "activation_dropout", "dropout_rate")  # the last of T5
 LAYER_DROPOUTS = ("encoder_layerdrop", "decoder_layerdrop")
@@ -214,8 +215,8 @@ def load_pretrained(
                 use_safetensors=True,
                 output_loading_info=True,
             )
-        except (OSError, ValueError, RuntimeError, KeyError, TypeError) as error:
-            raise PretrainedError(f"{folder}: cannot be loaded: {str(error).strip().splitlines()[0]}") from error
+        except Exception as error:  # of damaged weights or a strange config.json, it raises anything
+            raise PretrainedError(f"{folder}: cannot be loaded: {one_line(error)}") from error
     for kind in ("missing_keys", "mismatched_keys"):
         if names := sorted(map(str, about[kind])):
             raise PretrainedError(

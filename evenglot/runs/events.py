@@ -74,6 +74,7 @@ class ConfigEvent(Event):
     directions: Mapping[str, DirectionFacts]
     reference: ReferenceCost | None = None
     parameters: int = 0
+    trained: int | None = field(default=None, metadata=_OMIT_NONE)  # of the parameters, if not all
     device: str = ""
     precision: str = ""
     processes: int = 1

@@ -99,8 +99,8 @@ class Training:
         self.record.start(
             loader,
             self.at.shares or {},
+            self.model,
             updates=updates,
-            parameters=sum(parameter.numel() for parameter in self.model.parameters()),
             each=self._seconds_of_an_update(loader),
         )
         self.record.warnings(self.balancer, loader, updates)

@@ -8,6 +8,8 @@ from importlib.metadata import version
 from time import monotonic
 from typing import Any
 
+from torch import nn
+
 from evenglot import __version__
 from evenglot.balance import Balancer
 from evenglot.batches.draw import Interval
@@ -109,8 +111,12 @@ class Record:
 
     # ---------------------------------------------------------------------------------------------------- events
 
-    def start(self, loader: Loader, shares: Mapping[str, float], *, updates: int, parameters: int, each: float) -> None:
+    def start(
+        self, loader: Loader, shares: Mapping[str, float], model: nn.Module, *, updates: int, each: float
+    ) -> None:
         """Write the `config` event before the first update; `each` is the estimated seconds per update."""
+        parameters = sum(parameter.numel() for parameter in model.parameters())
+        trained = sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
         sizes, tokens, drawn = self.store.sizes, self.store.target_tokens, loader.interval.counts
         directions = {
             name: DirectionFacts(
@@ -133,6 +139,7 @@ class Record:
                 directions=directions,
                 reference=reference_cost(self.config, self.home),
                 parameters=parameters,
+                trained=trained if trained < parameters else None,
                 device=str(self.processes.device),
                 precision=self.processes.precision,
                 processes=self.processes.world,

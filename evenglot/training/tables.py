@@ -43,8 +43,9 @@ def start_summary(event: ConfigEvent) -> str:
     intervals = f", about {interval:,.0f} per interval" if interval else ""
     seconds = event.seconds_estimated
     time = f"; about {duration(seconds)}" if seconds else ""
+    trained = "" if event.trained is None else f" ({_size(event.trained)} trained)"
     return (
-        f"{event.strategy}, {_size(event.parameters)} parameters, {event.device}, {event.precision}, "
+        f"{event.strategy}, {_size(event.parameters)} parameters{trained}, {event.device}, {event.precision}, "
         f"{counted(event.processes, 'process', 'processes')} x {counted(event.threads, 'thread')}.\n"
         f"{counted(event.updates, 'update')} of at most {event.tokens_per_update:,.0f} tokens{intervals}{time}."
     )

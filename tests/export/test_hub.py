@@ -13,7 +13,9 @@ from typer.testing import CliRunner
 from evenglot.cli import app
 from evenglot.directions import Direction
 from evenglot.export.hub import Sharing, check_repository, metadata
+from evenglot.export.huggingface import export
 from evenglot.export.languages import hub_code
+from evenglot.runs.run import Run
 from evenglot.runs.scores import Scores
 from tests.export.hub import TOKEN, local_hub
 
@@ -65,14 +67,31 @@ def test_names_that_the_hub_refuses_are_refused_before_the_work(name, tmp_path):
         check_repository(name)
     with pytest.raises(ValueError, match="--license"):
         Sharing("CC BY 4.0")
+    with pytest.raises(ValueError, match="--base-model"):
+        Sharing(base_model="/home/me/nllb")
     arguments = ["export", str(tmp_path), "--to", "huggingface", "--out", str(tmp_path / "out"), "--push", name]
     assert "--push" in str(CliRunner().invoke(app, arguments).exception)
 
 
-@pytest.mark.parametrize("option", [["--push", "a/b"], ["--license", "mit"], ["--dataset", "a/b"]])
+@pytest.mark.parametrize(
+    "option", [["--push", "a/b"], ["--license", "mit"], ["--dataset", "a/b"], ["--base-model", "a/b"]]
+)
 def test_other_formats_have_no_card(option, tmp_path):
     arguments = ["export", str(tmp_path), "--to", "ctranslate2", "--out", str(tmp_path / "out"), *option]
     assert option[0] in str(CliRunner().invoke(app, arguments).exception)
+
+
+def test_adapters_are_not_uploaded_without_the_name_of_their_model(tmp_path):
+    arguments = ["export", str(tmp_path), "--to", "huggingface", "--out", str(tmp_path / "out")]
+    done = CliRunner().invoke(app, [*arguments, "--adapter", "--push", "me/it"])
+    assert isinstance(done.exception, ValueError)
+    assert "--base-model" in str(done.exception)
+
+
+def test_a_model_trained_from_scratch_has_no_base(run, tmp_path):
+    with pytest.raises(ValueError, match=r"--base-model: .*model\.init"):
+        export(Run(run), tmp_path / "out", sharing=Sharing(base_model="a/b"))
+    assert not (tmp_path / "out").exists()
 
 
 def environment(hub, home, token):

@@ -5,12 +5,14 @@ import sys
 
 import pytest
 import torch
+import yaml
 from safetensors.torch import load_file
 
 from evenglot.balance import Signal
 from evenglot.balance.baseline import load_baseline
 from evenglot.config import ConfigError, load_config
 from evenglot.corpus.prepared import open_prepared
+from evenglot.export.hub import Sharing
 from evenglot.export.huggingface import export
 from evenglot.extras import MissingExtraError, quiet
 from evenglot.inference.engines import SearchOptions
@@ -28,6 +30,7 @@ from evenglot.training.train import train
 from evenglot.training.validation import losses_of
 from tests.checkpoints import CODES, save_checkpoint
 from tests.tasks import SIZES
+from tests.training.helpers import events
 from tests.training.pretrained_task import configured, copied
 
 KINDS = list(CODES)
@@ -74,6 +77,8 @@ def test_gradients_are_those_of_the_product_of_both_matrices(prepared):
 
 def test_checkpoints_hold_adapters_alone(prepared, adapted):
     held = load_file(adapted / "checkpoints/step-00000006/model.safetensors")
+    (start,) = events(adapted, "config")
+    assert start["parameters"] > start["trained"] == sum(map(torch.numel, held.values()))
     moments = load_file(adapted / "checkpoints/step-00000006/optimizer.safetensors")
     assert held
     assert all("lora_" in name for name in (*held, *moments))
@@ -139,6 +144,9 @@ def test_peft_reads_the_adapter(prepared, adapted, tmp_path):
     report = export(Run(adapted), tmp_path / "out", "6", adapter=True)
     assert report.identical == report.sentences > 40
     assert not (tmp_path / "out/model.safetensors").exists()
+    about = yaml.safe_load((tmp_path / "out/README.md").read_text().split("---\n")[1])
+    assert about["library_name"] == "peft"
+    assert "base_model" not in about  # the Hub does not know a folder of this machine
     lines = (prepared("nllb").parent / "test.bb-en.bb").read_text().splitlines()[:8]
     ours = load(adapted, which="6").translate(lines, source="bb", to="en", beam=1, max_length=18)
     with quiet(transformers):
@@ -152,6 +160,18 @@ def test_peft_reads_the_adapter(prepared, adapted, tmp_path):
         ]
         assert [greedy_by_peft(model, tokenizer, lines) for model in loaded] == [ours] * 3
     assert before != ours
+
+
+def test_an_adapter_for_the_hub_names_its_model_and_no_folder(adapted, tmp_path):
+    sharing = Sharing(base_model="facebook/nllb-200-distilled-600M")
+    report = export(Run(adapted), tmp_path / "out", "6", sharing, adapter=True)
+    assert report.identical == report.sentences > 40
+    card = (tmp_path / "out/README.md").read_text()
+    assert yaml.safe_load(card.split("---\n")[1])["base_model"] == sharing.base_model
+    adapter = json.loads((tmp_path / "out/adapter_config.json").read_text())
+    assert adapter["base_model_name_or_path"] == sharing.base_model
+    folder = str(Run(adapted).config().model.init).encode()
+    assert not any(folder in path.read_bytes() for path in (tmp_path / "out").iterdir())
 
 
 @pytest.mark.parametrize("kind", ["nllb", *(pytest.param(kind, marks=pytest.mark.slow) for kind in KINDS[1:])])

@@ -12,6 +12,7 @@ import torch
 from safetensors.torch import load_file
 
 from evenglot.balance.baseline import baseline_about, load_baseline
+from evenglot.batches.load import Batch
 from evenglot.config import ConfigError, load_config
 from evenglot.corpus.prepare import prepare
 from evenglot.corpus.prepared import StoreError, open_prepared
@@ -21,7 +22,11 @@ from evenglot.export.huggingface import export
 from evenglot.extras import MissingExtraError
 from evenglot.inference.engines import SearchOptions
 from evenglot.inference.translate import load
+from evenglot.model import loss, search
+from evenglot.model.devices import sum_type
 from evenglot.model.families import FAMILIES, PretrainedError
+from evenglot.model.pretrained import load_pretrained
+from evenglot.model.products import has_faster_products
 from evenglot.model.search import beam_search, greedy
 from evenglot.progress import Bars
 from evenglot.runs.run import Run, RunError
@@ -32,10 +37,12 @@ from evenglot.training.step import Step
 from evenglot.training.train import train
 from evenglot.training.validation import losses_of
 from tests.checkpoints import CODES, POSITIONS, save_checkpoint
+from tests.model.test_devices import NoFloat64
 from tests.tasks import SIZES
 from tests.training.commands import arguments, finish, furthest_weights
 from tests.training.helpers import events
 from tests.training.pretrained_task import configured, copied
+from tests.training.test_strategies import EVERY_STRATEGY, as_yaml
 
 KINDS = list(CODES)
 
@@ -162,37 +169,44 @@ def test_an_export_translates_with_the_usual_calls_of_transformers(prepared, tmp
     assert len(set(ours)) > 1
 
 
-@pytest.mark.parametrize("kind", ["nllb", pytest.param("madlad", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("kind", ["nllb", *(pytest.param(kind, marks=pytest.mark.slow) for kind in KINDS[1:])])
 def test_a_resumed_run_ends_with_the_same_bits(prepared, kind, tmp_path):
-    file = prepared(kind)
-    train(configured(file, "train.updates=6"), tmp_path / "whole")
-    train(configured(file, "train.updates=2"), tmp_path / "parts")
-    train(configured(file, "train.updates=6"), tmp_path / "parts", resume=True)
+    settings = ["balance={strategy: chi-ibr, rho: 0.1, baseline: init}", "batches.interval_updates=2"]
+
+    def trained(folder, updates, resume=False):
+        train(configured(prepared(kind), *settings, f"train.updates={updates}"), tmp_path / folder, resume=resume)
+
+    trained("whole", 6)
+    trained("parts", 3)
+    trained("parts", 6, resume=True)
+    mixtures = [[event["mixture"] for event in events(tmp_path / run, "balance")] for run in ("whole", "parts")]
+    assert len(mixtures[0]) >= 2
+    assert mixtures[0] == mixtures[1]
     for name in ("model.safetensors", "optimizer.safetensors"):
         whole, parts = (load_file(tmp_path / run / "checkpoints/step-00000006" / name) for run in ("whole", "parts"))
         assert whole.keys() == parts.keys()
         assert all(torch.equal(whole[key], parts[key]) for key in whole)
 
 
+QUICK = ("temperature", "group-dro", "multidds", "chi-pd")
+
+
 @pytest.mark.parametrize(
-    "balance",
-    [
-        {"strategy": "temperature", "tau": 5},
-        {"strategy": "group-dro"},
-        {"strategy": "multidds"},
-        {"strategy": "chi-pd", "rho": 0.05},
-    ],
+    "strategy",
+    [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in EVERY_STRATEGY],
 )
-def test_strategies_train_it(prepared, balance, tmp_path):
-    config = configured(prepared("nllb"), f"balance={json.dumps(balance)}", "train.chrf_sentences=2")
+def test_every_strategy_trains_it(prepared, strategy, tmp_path):
+    balance = {"strategy": strategy, **EVERY_STRATEGY[strategy]}
+    config = configured(prepared("nllb"), f"balance={as_yaml(balance)}", "train.chrf_sentences=2")
     assert train(config, tmp_path / "run") == "updates"
     (valid,) = events(tmp_path / "run", "validation")[-1:]
     assert set(valid["loss"]) == set(valid["chrf"]) == {f"{language}-en" for language in SIZES}
 
 
 @pytest.mark.slow
-def test_it_learns_and_is_scored(prepared, tmp_path):
-    train(configured(prepared("mbart50"), "train.updates=40", "train.learning_rate=5e-3"), tmp_path / "run")
+@pytest.mark.parametrize("kind", KINDS)
+def test_it_learns_and_is_scored(prepared, kind, tmp_path):
+    train(configured(prepared(kind), "train.updates=40", "train.learning_rate=5e-3"), tmp_path / "run")
     losses = [event["pooled"] for event in events(tmp_path / "run", "validation")]
     assert losses[-1] < 0.8 * losses[0]
     scores, _ = score_run(Run(tmp_path / "run"), "test", SearchOptions(beam=2), Bars())
@@ -226,6 +240,24 @@ def test_other_processes_encode_the_same(prepared):
         store.corpus("aa-en", "valid").target[row].tolist() for row in range(len(lines))
     ]
     assert store.tokenizers.decode(expected[1]) == lines
+
+
+@pytest.mark.parametrize("kind", ["nllb", "marian", "t5"])
+def test_it_needs_no_float64_where_a_device_has_none(prepared, kind, monkeypatch):
+    for module in (loss, search):
+        monkeypatch.setattr(module, "sum_type", lambda device: sum_type(torch.device("mps")))
+    config = configured(prepared(kind))
+    store = open_prepared(config)
+    model, corpus = create_model(config, store), store.corpus("aa-en", "valid")
+    source, target = (torch.from_numpy(side[0].astype(np.int64))[None] for side in (corpus.source, corpus.target))
+    lengths = [torch.tensor([side.size(1)]) for side in (source, target)]
+    batch = Batch(source, target, *lengths, torch.zeros(1, dtype=torch.int64))
+    begin = store.tokenizers.begin(parse("aa-en"))
+    has_faster_products(torch.float32)  # tries out the CPU, once, in float64
+    with NoFloat64():
+        loss.batch_loss(model.train(), batch, torch.ones(1), 0.1).objective.backward()
+        found = beam_search(model.eval(), source, lengths[0], beam=2, max_length=8, begin=begin)
+    assert len(found[0]) == 1
 
 
 def test_dropout_is_that_of_the_checkpoint_unless_it_is_set(prepared, tmp_path):
@@ -289,6 +321,35 @@ def test_checkpoints_that_cannot_be_used_are_refused_before_anything_is_read(pre
     assert len(str(refused.value).splitlines()) == 1
 
 
+@pytest.mark.parametrize(
+    "damage", [lambda whole: b"", lambda whole: whole[:100], lambda whole: whole[:-100], lambda whole: b"\xff" * 100]
+)
+def test_damaged_weights_are_refused_in_one_line(prepared, damage, tmp_path):
+    init = copied(prepared("nllb"), tmp_path / "copy").parent / "init"
+    weights = init / "model.safetensors"
+    weights.write_bytes(damage(weights.read_bytes()))
+    with pytest.raises(PretrainedError, match="init: cannot be loaded: .") as refused:
+        load_pretrained(init)
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("change", [{"encoder_attention_heads": 0}, {"d_model": "many"}])
+def test_a_config_that_makes_no_sense_is_refused_in_one_line(prepared, change, tmp_path):
+    init = copied(prepared("nllb"), tmp_path / "copy").parent / "init"
+    rewrite(init / "config.json", **change)
+    with pytest.raises(PretrainedError, match="init") as refused:
+        load_pretrained(init)
+    assert "\n" not in str(refused.value)
+
+
+def test_what_is_no_folder_is_said_to_be_none(prepared):
+    file = prepared("nllb")
+    with pytest.raises(ConfigError, match=r"model\.init: .*no such folder.*hf download"):
+        configured(file, "model.init=facebook/nllb-200-distilled-600M")
+    with pytest.raises(ConfigError, match=r"model\.init: .*not a folder"):
+        configured(file, f"model.init={file}")
+
+
 def test_a_tokenizer_that_is_missing_or_of_another_model_is_refused(prepared, tmp_path):
     file = copied(prepared("nllb"), tmp_path / "copy")
     init = file.parent / "init"
@@ -324,6 +385,8 @@ def test_a_checkpoint_that_changed_is_refused_on_resume(prepared, tmp_path):
     train(configured(file, "train.updates=1"), tmp_path / "run")
     (file.parent / "init").rename(file.parent / "moved")
     train(configured(file, "train.updates=2", "model.init=moved"), tmp_path / "run", resume=True)
+    with pytest.raises(PretrainedError, match=r"init: no such folder"):
+        train(load_config(file, ["train.updates=3"], check_files=False), tmp_path / "run", resume=True)
     save_checkpoint("nllb", file.parent / "init", seed=2)
     with pytest.raises(RunError, match=r"init: .*changed"):
         train(configured(file, "train.updates=3"), tmp_path / "run", resume=True)

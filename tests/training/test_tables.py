@@ -81,6 +81,8 @@ def test_the_summary_tells_what_works_and_how_long() -> None:
     unsure = _config(seconds_estimated=None, updates_per_interval=0, parameters=51_200)
     hardware, length = start_summary(unsure).splitlines()
     assert "51,200" in hardware
+    assert "trained" not in hardware
+    assert "(1.5 million trained)" in start_summary(_config(trained=1_500_000))
     assert "interval" not in length
     assert re.findall(r"[\d,]+", length) == ["20,000", "4,096"]  # and no duration
 
