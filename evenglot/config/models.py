@@ -263,7 +263,11 @@ class BalanceSettings(Section):
         """Validate the options and fill in their defaults with the model of the strategy."""
         if not isinstance(value, Mapping | None):
             return value
-        return _balance_model(value).model_validate(value, context=info.context).model_dump()
+        model = _balance_model(value)
+        source = Context.of(info).source
+        if source is not None and source.is_overridden(("balance", "strategy")):
+            refuse(_options_of_others(value or {}, model))
+        return model.model_validate(value, context=info.context).model_dump()
 
 
 def _balance_model(value: Mapping[str, Any] | None) -> type[Section]:
@@ -275,6 +279,18 @@ def _balance_model(value: Mapping[str, Any] | None) -> type[Section]:
         except OptionError as error:
             refuse([(("strategy",), error.message)])
     return model_of(strategy)
+
+
+def _options_of_others(value: Mapping[str, Any], model: type[Section]) -> Faults:
+    """Options that only other strategies have: an override of the strategy leaves those of the file behind."""
+    known = {name for strategy in STRATEGIES for name in model_of(strategy).model_fields}
+    if left := [name for name in value if name in known - model.model_fields.keys()]:
+        strategy = value["strategy"]
+        yield (
+            ("strategy",),
+            f"{strategy} has no {some(left)}, which the file sets; replace the whole section: "
+            f"--set balance='{{strategy: {strategy}}}'",
+        )
 
 
 @cache
