@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
+from rich.console import Console
 
 from evenglot.cli.options import Beam, Checkpoint, Device, Engine, RunFolder
 from evenglot.cli.terminal import outlive_readers
@@ -81,8 +82,10 @@ def export(
 
     The exported model is first verified against the original on real sentences.
     """
+    from evenglot.live import say
     from evenglot.runs.run import Run
 
+    console = Console()
     if to == "huggingface":
         if int8:
             raise ValueError("--int8: only with --to ctranslate2")
@@ -91,7 +94,7 @@ def export(
         if push is not None:
             hub.check_repository(push)
         sharing = hub.Sharing(license_id, dataset or ())
-        typer.echo(str(huggingface.export(Run(run), out, which, sharing, adapter=adapter)))
+        say(console, str(huggingface.export(Run(run), out, which, sharing, adapter=adapter)))
         if push is not None:
             typer.echo(f"Uploaded to {hub.push(out, push)}")
     else:
@@ -101,7 +104,7 @@ def export(
             raise ValueError("--license, --dataset, --push: only with --to huggingface")
         from evenglot.export import ctranslate2
 
-        typer.echo(str(ctranslate2.export(Run(run), out, "int8" if int8 else "float32", which=which)))
+        say(console, str(ctranslate2.export(Run(run), out, "int8" if int8 else "float32", which=which)))
 
 
 def serve(
