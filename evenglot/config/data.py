@@ -33,6 +33,7 @@ from evenglot.config.patterns import (
     entries,
     find,
     missing,
+    missing_folder,
     paths_in,
     widowed,
 )
@@ -412,8 +413,19 @@ of its own (por-en/bt) with a sampling weight of its own. Validation and test se
                 hints.setdefault(keys, f"; {alone[0]} has no partner")
             elif splits := [split for path in paths for split in dataset_splits(path)]:
                 hints.setdefault(keys, f"; the folder holds {listed(splits)}: add one of them, with / at the end")
+        named: set[Path] = set()  # missing folders are named once, however many files should be there
         for keys, found in absent.items():
-            yield keys, f"no such file: {some(map(str, found))}{hints.get(keys, '')}"
+            folders = {} if keys in hints else {path: missing_folder(path) for path in found}
+            new = [folder for folder in dict.fromkeys(folders.values()) if folder is not None and folder not in named]
+            named.update(new)
+            files = [path for path in found if folders.get(path) is None]
+            parts = [
+                f"no such {kind}: {some(map(str, paths))}"
+                for kind, paths in (("folder", new), ("file", files))
+                if paths
+            ]
+            if parts:
+                yield keys, "; ".join(parts) + hints.get(keys, "")
 
     def _unreadable(self) -> Faults:
         """Patterns of files that need a package that is not installed."""

@@ -181,6 +181,21 @@ def test_all_missing_files_at_once(conf):
     ]
 
 
+def test_missing_folders_are_named_once(conf):
+    (conf.folder / "here").mkdir()
+    write(conf.folder, "here/train.por-en.por", "here/train.por-en.en")
+    text = """\
+        data:
+          directions: {{from: [por, tur], to: en}}
+          train: {0}/train.{{pair}}.{{lang}}
+          valid: {0}/valid.{{pair}}.{{lang}}
+    """
+    (error,) = conf.errors(text.format("nowhere/deep"), check_files=True)
+    assert error == "conf.yaml:3: data.train: no such folder: nowhere"
+    errors = conf.errors(text.format("here"), check_files=True)
+    assert [error.count("here/") for error in errors] == [2, 4]
+
+
 def test_a_corpus_stored_the_other_way_is_hinted_at(conf):
     write(conf.folder, "train.por-en.por", "train.por-en.en")
     text = "data:\n  directions: en-por\n  train: train.{src}-{tgt}.{lang}\n"
@@ -308,7 +323,7 @@ def test_a_file_without_a_partner_is_named(conf):
 
 def test_wildcards_without_any_file_are_an_error(conf):
     (error,) = conf.errors("data: {directions: por-en, train: ['x/*.{lang}', '*.parquet']}", check_files=True)
-    assert error == "conf.yaml:1: data.train: no such file: *.parquet, x/*.en, x/*.por"
+    assert error == "conf.yaml:1: data.train: no such folder: x; no such file: *.parquet"
 
 
 @pytest.mark.parametrize(
