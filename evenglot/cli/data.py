@@ -45,7 +45,7 @@ def check(
     console = Console()
     console.print(*check_tables(result))
     for line in check_examples(result):
-        console.print(line, highlight=False, soft_wrap=not console.is_terminal)
+        console.print(line, no_wrap=True, overflow="ellipsis" if console.is_terminal else "ignore", crop=False)
     console.print(check_summary(result), highlight=False)
     print_warnings(console, result.warnings)
 

@@ -419,13 +419,11 @@ of its own (por-en/bt) with a sampling weight of its own. Validation and test se
             new = [folder for folder in dict.fromkeys(folders.values()) if folder is not None and folder not in named]
             named.update(new)
             files = [path for path in found if folders.get(path) is None]
-            parts = [
-                f"no such {kind}: {some(map(str, paths))}"
-                for kind, paths in (("folder", new), ("file", files))
-                if paths
-            ]
+            parts = [f"no such folder: {some(map(str, new))}"] if new else []
+            if files:
+                parts.append(f"no such file: {some(map(str, files))}{hints.get(keys, '')}")
             if parts:
-                yield keys, "; ".join(parts) + hints.get(keys, "")
+                yield keys, "; ".join(parts)
 
     def _unreadable(self) -> Faults:
         """Patterns of files that need a package that is not installed."""

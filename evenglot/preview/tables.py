@@ -45,13 +45,15 @@ def check_examples(check: Check) -> list[Text]:
     for row in check.rows[:MOST_EXAMPLES]:
         parts.append(Text(row.direction, style="bold"))
         for number, pair in enumerate(row.examples, 1):
-            parts += [
-                Text(f"  {mark} {sentence}", no_wrap=True, overflow="ellipsis")
-                for mark, sentence in zip((str(number), " "), pair, strict=True)
-            ]
+            parts += [Text(f"  {mark} {_plain(side)}") for mark, side in zip((str(number), " "), pair, strict=True)]
     if (more := len(check.rows) - MOST_EXAMPLES) > 0:
         parts.append(Text(f"... and {more} more (--json has all)", style="dim"))
     return [Text("Examples", style="bold"), Text(), *parts, Text()]
+
+
+def _plain(sentence: str) -> str:
+    """Without characters that would change more of the terminal than one cell."""
+    return "".join(character if character.isprintable() else " " for character in sentence)
 
 
 def check_summary(check: Check) -> str:
