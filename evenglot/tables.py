@@ -14,7 +14,7 @@ from rich.text import Text
 
 def table(title: str, rows: Mapping[str, Sequence[str]], columns: Sequence[str], corner: str = "") -> Table:
     """A table of formatted cells: one row per key, numbers right-aligned."""
-    result = Table(title=title, title_justify="left", title_style="bold", header_style="bold")
+    result = Table(title=title, title_justify="left", title_style="bold", header_style="bold", min_width=len(title))
     result.box, result.pad_edge, result.collapse_padding = box.SIMPLE_HEAD, False, True  # narrow, to fit 80 columns
     result.add_column(corner, no_wrap=True)
     for column in columns:

@@ -142,6 +142,15 @@ def test_bad_input_is_one_line_and_exit_code_2(tmp_path):
     assert "file" in done.stderr
 
 
+def test_errors_are_wrapped_between_words_on_a_terminal():
+    plain = run("check", "conf.yaml", "--jsn").stderr
+    terminal = {**os.environ, "TTY_COMPATIBLE": "1", "FORCE_COLOR": "1", "NO_COLOR": "1", "COLUMNS": "40"}
+    lines = run("check", "conf.yaml", "--jsn", env=terminal).stderr.splitlines()
+    assert len(lines) > 1
+    assert max(map(len, lines)) <= 40
+    assert " ".join(" ".join(lines).split()) == plain.strip()
+
+
 @pytest.mark.parametrize(
     ("arguments", "name"),
     [

@@ -35,7 +35,7 @@ def check(
     """Check the raw data: sizes, problems, leakage, repetitions."""
     from evenglot.config import load_config
     from evenglot.preview.check import check as check_data
-    from evenglot.preview.tables import check_summary, check_tables
+    from evenglot.preview.tables import check_examples, check_summary, check_tables
     from evenglot.progress import Bars
 
     result = check_data(load_config(config, overrides or ()), Bars())
@@ -44,6 +44,8 @@ def check(
         return
     console = Console()
     console.print(*check_tables(result))
+    for line in check_examples(result):
+        console.print(line, no_wrap=True, overflow="ellipsis" if console.is_terminal else "ignore", crop=False)
     console.print(check_summary(result), highlight=False)
     print_warnings(console, result.warnings)
 

@@ -10,7 +10,11 @@ import traceback
 from pathlib import Path
 from typing import Any, NoReturn
 
+from rich.console import Console
+from rich.text import Text
+
 from evenglot import __version__
+from evenglot.live import say
 
 
 def fail_usage(error: Any) -> NoReturn:
@@ -59,6 +63,7 @@ def fail_unexpectedly(error: Exception) -> NoReturn:
 def fail(message: str, code: int = 2) -> NoReturn:
     """Print the message, one error per line, and exit. Under torchrun, each line names the process."""
     who = f" (process {os.environ.get('RANK')})" if os.environ.get("WORLD_SIZE", "1") != "1" else ""
+    console = Console(stderr=True)
     for line in message.splitlines():
-        print(f"evenglot{who}: {line}", file=sys.stderr)
+        say(console, Text(f"evenglot{who}: {line}"))
     sys.exit(code)

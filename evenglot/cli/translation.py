@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
+from rich.console import Console
 
 from evenglot.cli.options import Beam, Checkpoint, Device, Engine, RunFolder
 from evenglot.cli.terminal import outlive_readers
@@ -87,8 +88,10 @@ def export(
 
     The exported model is first verified against the original on real sentences.
     """
+    from evenglot.live import say
     from evenglot.runs.run import Run
 
+    console = Console()
     if to == "huggingface":
         if int8:
             raise ValueError("--int8: only with --to ctranslate2")
@@ -99,7 +102,7 @@ def export(
             if adapter and base_model is None:
                 raise ValueError("--push with --adapter: say with --base-model which model of the Hub they adapt")
         sharing = hub.Sharing(license_id, dataset or (), base_model)
-        typer.echo(str(huggingface.export(Run(run), out, which, sharing, adapter=adapter)))
+        say(console, str(huggingface.export(Run(run), out, which, sharing, adapter=adapter)))
         if push is not None:
             typer.echo(f"Uploaded to {hub.push(out, push)}")
     else:
@@ -109,7 +112,7 @@ def export(
             raise ValueError("--license, --dataset, --base-model, --push: only with --to huggingface")
         from evenglot.export import ctranslate2
 
-        typer.echo(str(ctranslate2.export(Run(run), out, "int8" if int8 else "float32", which=which)))
+        say(console, str(ctranslate2.export(Run(run), out, "int8" if int8 else "float32", which=which)))
 
 
 def serve(

@@ -33,6 +33,7 @@ from evenglot.config.patterns import (
     entries,
     find,
     missing,
+    missing_folder,
     paths_in,
     widowed,
 )
@@ -117,6 +118,7 @@ class Declaration(Section):
     train: PathPattern | None = key(None, "Training text of these directions.")
     valid: PathPattern | None = key(None, "Validation text of these directions; null: none.")
     test: PathPattern | None = key(None, "Test text of these directions; null: none.")
+    existing: bool = key(False, "Only directions with training text, and only those of their sets that exist.")
 
     @model_validator(mode="before")
     @classmethod
@@ -174,6 +176,7 @@ Translation directions. Language codes are letters, with suffixes after an under
 A list of
     por-en                                        one direction
     {from: [por, tur], to: en}                    every combination of two different languages
+    {from: [por, tur, en], to: [por, tur, en], existing: true}   those of them that have training text
     {src: por, tgt: en, label: romance, train: "mine/{lang}.txt"}
 The last form sets a label (see `grouping`) or paths that replace those below; it also works with from and to.""",
         alias="directions",
@@ -298,6 +301,34 @@ of its own (por-en/bt) with a sampling weight of its own. Validation and test se
         return {d.name: position for position, entry in enumerate(self.declared) for d in entry.directions}
 
     @model_validator(mode="after")
+    def _only_existing(self) -> Self:
+        """Replace entries with `existing` by the directions for which there is text now: text may come and go."""
+        if not any(entry.existing for entry in self.declared):
+            return self
+        declared: list[Declaration] = []
+        for position, entry in enumerate(self.declared):
+            found = [self._with_its_sets(entry, d) for d in entry.directions] if entry.existing else [entry]
+            there = [one for one in found if one is not None]
+            if not there:
+                refuse([(("directions", position), "there is no training text for any of them; see data.train")])
+            declared += there
+        return self.model_copy(update={"declared": tuple(declared)})
+
+    def _with_its_sets(self, entry: Declaration, direction: Direction) -> Declaration | None:
+        """One direction of an entry, without the sets that do not exist; None if it has no training text."""
+
+        def exists(split: Split) -> bool:
+            own: Pattern | None = getattr(entry, split)
+            pattern = getattr(self, split) if own is None and split not in entry.without else own
+            return pattern is not None and not missing(self._find(pattern, direction))
+
+        if not exists("train"):
+            return None
+        values: dict[str, Any] = {name: getattr(entry, name) for name in entry.model_fields_set - {"existing"}}
+        values |= {split: None for split in SPLITS if not exists(split)}
+        return Declaration.model_construct(**{**values, "src": (direction.src,), "tgt": (direction.tgt,)})
+
+    @model_validator(mode="after")
     def _check(self, info: ValidationInfo) -> Self:
         context = Context.of(info)
         refuse(self._repeated(context))
@@ -382,8 +413,17 @@ of its own (por-en/bt) with a sampling weight of its own. Validation and test se
                 hints.setdefault(keys, f"; {alone[0]} has no partner")
             elif splits := [split for path in paths for split in dataset_splits(path)]:
                 hints.setdefault(keys, f"; the folder holds {listed(splits)}: add one of them, with / at the end")
+        named: set[Path] = set()  # missing folders are named once, however many files should be there
         for keys, found in absent.items():
-            yield keys, f"no such file: {some(map(str, found))}{hints.get(keys, '')}"
+            folders = {} if keys in hints else {path: missing_folder(path) for path in found}
+            new = [folder for folder in dict.fromkeys(folders.values()) if folder is not None and folder not in named]
+            named.update(new)
+            files = [path for path in found if folders.get(path) is None]
+            parts = [f"no such folder: {some(map(str, new))}"] if new else []
+            if files:
+                parts.append(f"no such file: {some(map(str, files))}{hints.get(keys, '')}")
+            if parts:
+                yield keys, "; ".join(parts)
 
     def _unreadable(self) -> Faults:
         """Patterns of files that need a package that is not installed."""

@@ -35,6 +35,7 @@ def doubts_about(config: Config, balancer: Balancer, length: Length, has_validat
     yield from _lag(config, length)
     yield from _losses(balancer, config.batches.micro_batches)
     yield from _radius(balancer)
+    yield from _units(config)
     if train.warmup >= train.updates:
         yield (
             "warmup",
@@ -50,10 +51,9 @@ def _rounds(config: Config, balancer: Balancer, length: Length) -> Doubts:
     follows_losses = balancer.needs.losses is not None and balancer.cadence == "interval"
     if follows_losses and intervals < FEW_INTERVALS:
         key = next(iter(config.batches.interval_keys), "interval_pairs")
-        shorter = max(
-            1, round((getattr(config.batches, key) or length.interval_pairs) * intervals / (2 * FEW_INTERVALS))
-        )
-        better = f"set batches.{key}: {shorter} to update it {2 * FEW_INTERVALS} times"
+        now = getattr(config.batches, key) or length.interval_pairs
+        shorter = max(1, float(f"{now * intervals / (2 * FEW_INTERVALS):.2g}"))
+        better = f"set batches.{key}: {shorter:.0f} to update it {2 * FEW_INTERVALS} times"
         if config.draw_options["rule"] == "released":  # it determines the length of the interval
             better = "train longer"
         times = f"the mixture is updated only {counted(math.ceil(intervals), 'time')} in this run"
@@ -75,6 +75,16 @@ def _losses(balancer: Balancer, batches: int) -> Doubts:
             "estimator",
             f"each batch has sentences of similar length; with {batches} batches per update, the mean loss of an "
             f"update may depend on length more than on the language; set balance.estimator: {better}",
+        )
+
+
+def _units(config: Config) -> Doubts:
+    """Losses per token where the target languages differ: a token of one is worth more than a token of another."""
+    targets = {direction.tgt for direction in config.data.directions}
+    if config.balance.options.get("loss_per") == "token" and len(targets) > 1:
+        yield (
+            "unit",
+            "losses per token of different target languages are not comparable; set balance.loss_per: character",
         )
 
 

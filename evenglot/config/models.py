@@ -264,7 +264,11 @@ class BalanceSettings(Section):
         if not isinstance(value, Mapping | None):
             return value
         named = {**(value or {}), "strategy": strategy_of(value or {})}
-        return _balance_model(named).model_validate(named, context=info.context).model_dump()
+        model = _balance_model(named)
+        source = Context.of(info).source
+        if source is not None and source.is_overridden(("balance", "strategy")):
+            refuse(_options_of_others(named, model))
+        return model.model_validate(named, context=info.context).model_dump()
 
 
 DEFAULT_STRATEGY: str = BalanceSettings.model_fields["strategy"].default
@@ -286,6 +290,18 @@ def _balance_model(value: Mapping[str, Any]) -> type[Section]:
         except OptionError as error:
             refuse([(("strategy",), error.message)])
     return model_of(strategy)
+
+
+def _options_of_others(value: Mapping[str, Any], model: type[Section]) -> Faults:
+    """Options that only other strategies have: an override of the strategy leaves those of the file behind."""
+    known = {name for strategy in STRATEGIES for name in model_of(strategy).model_fields}
+    if left := [name for name in value if name in known - model.model_fields.keys()]:
+        strategy = value["strategy"]
+        yield (
+            ("strategy",),
+            f"{strategy} has no {some(left)}, which the file sets; replace the whole section: "
+            f"--set balance='{{strategy: {strategy}}}'",
+        )
 
 
 @cache

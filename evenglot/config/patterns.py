@@ -112,6 +112,11 @@ def missing(corpus: Iterable[Sides]) -> list[Path]:
     return sorted({side.path for sides in corpus for side in sides if not os.path.isfile(side.path)})
 
 
+def missing_folder(path: Path) -> Path | None:
+    """The outermost folder of this path that does not exist, if there is one."""
+    return next((folder for folder in reversed(path.parents) if not folder.exists()), None)
+
+
 def _sides(entry: Entry, direction: Direction, stored: Direction, columns: Columns | None, codes: Codes) -> list[Sides]:
     """Source and target for a corpus stored under the name `stored`: the direction itself or its reverse."""
 

@@ -64,6 +64,10 @@ class Source:
         section, name = self._section(keys), keys[-1]
         return None if section is None else section.get(name)
 
+    def is_overridden(self, keys: Keys) -> bool:
+        """Does an override set this value, and not a section that contains it?"""
+        return keys in self._overrides
+
     def __contains__(self, keys: Keys) -> bool:
         section = self._section(keys)
         return section is not None and keys[-1] in section

@@ -20,7 +20,7 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
-from evenglot.corpus.read import Block
+from evenglot.corpus.read import Block, Pair
 from evenglot.files import digest
 
 # A pair that breaks several rules counts for the first of them.
@@ -35,6 +35,8 @@ REASONS = {
     "leakage": "a side is also in a validation or test set",
 }
 FLAG = {reason: np.uint16(1 << position) for position, reason in enumerate(REASONS)}
+
+SAMPLE = 100  # pairs of the beginning of a training corpus that are looked at more closely
 
 MEMBERS_AT_ONCE = 1 << 20  # searched for repeated pairs: bounds memory
 
@@ -272,6 +274,7 @@ class Excerpt:
     usable: Hits  # pairs that are readable and not empty
     keys: tuple[HeldOutKeys, HeldOutKeys] | None  # of a validation or test set
     characters: tuple[dict[str, int], dict[str, int]] | None  # of training text, for its scripts
+    pairs: tuple[Pair, ...] = ()  # some of training text, from all of the block
 
 
 def excerpt(task: tuple[Block, bool, str | None]) -> Excerpt:
@@ -283,7 +286,10 @@ def excerpt(task: tuple[Block, bool, str | None]) -> Excerpt:
     usable = np.fromiter((bool(pair[0] and pair[1]) for pair in zip(sources, targets, strict=True)), np.bool_)
     if is_held_out:
         return Excerpt(usable, (keys_of(sources), keys_of(targets)), None)
-    return Excerpt(usable, None, (dict(Counter("".join(sources))), dict(Counter("".join(targets)))))
+    places = np.flatnonzero(usable)
+    some = np.unique(np.linspace(0, len(places) - 1, min(SAMPLE, len(places)), dtype=np.int64))
+    pairs = tuple((sources[place], targets[place]) for place in places[some].tolist())
+    return Excerpt(usable, None, (dict(Counter("".join(sources))), dict(Counter("".join(targets)))), pairs)
 
 
 def keys_of(sentences: list[str]) -> HeldOutKeys:

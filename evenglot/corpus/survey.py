@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from evenglot.config import Config
 from evenglot.config.data import Split
 from evenglot.corpus.clean import HeldOut, Judge, Limits, Scan, combine, excerpt, main_scripts
-from evenglot.corpus.read import Block, CorpusError, paths_of, read_blocks
+from evenglot.corpus.read import Block, CorpusError, Pair, paths_of, read_blocks
 from evenglot.corpus.workers import each, processes_for
 from evenglot.directions import Direction
 from evenglot.progress import Bars
@@ -31,6 +31,14 @@ Mask = NDArray[np.bool_]
 Labelled = tuple[Direction, Split, Corpus]
 
 
+@dataclass(frozen=True)
+class Sample:
+    """What the beginning of a training corpus looks like."""
+
+    pairs: tuple[Pair, ...]
+    scripts: tuple[frozenset[str], frozenset[str]]  # of source and target
+
+
 @dataclass(frozen=True, eq=False)
 class Surroundings:
     """Context for judging training text: the held-out sentences, and the scripts of each language."""
@@ -38,6 +46,7 @@ class Surroundings:
     held_out: HeldOut
     usable: dict[tuple[str, str], Mask]  # by direction and split: pairs that are readable and not empty
     scripts: dict[str, frozenset[str]]
+    samples: dict[str, Sample]  # by training corpus
 
 
 def read_surroundings(config: Config) -> Surroundings:
@@ -45,12 +54,16 @@ def read_surroundings(config: Config) -> Surroundings:
     held_out = HeldOut()
     usable: dict[tuple[str, str], list[Mask]] = {}
     characters: dict[str, Counter[str]] = {}
+    samples: dict[str, Sample] = {}
     texts = [label for direction in config.data.corpora for label in _known(config, direction)]
     size = sum(min(size_on_disk(files), SAMPLE_BYTES if split == "train" else sys.maxsize) for _, split, files in texts)
     processes = processes_for(size, config.store.threads)
     with closing(each(excerpt, _excerpts(config, texts), processes)) as results:
         for (direction, split, files), group in groupby(results, itemgetter(0)):
             for _, found in group:
+                if found.characters is not None and direction.name not in samples:
+                    source, target = map(main_scripts, found.characters)
+                    samples[direction.name] = Sample(found.pairs, (source, target))
                 for side, language in enumerate((direction.src, direction.tgt)):
                     if found.keys is not None:
                         held_out.add(language, found.keys[side])
@@ -60,7 +73,8 @@ def read_surroundings(config: Config) -> Surroundings:
             if split != "train" and not any(map(np.any, usable[direction.name, split])):
                 raise CorpusError(f"{files[0][0]}: empty; remove `{split}` from the configuration if there is none")
     masks = {(name, split): np.concatenate(parts) for (name, split), parts in usable.items() if split != "train"}
-    return Surroundings(held_out, masks, {language: main_scripts(counts) for language, counts in characters.items()})
+    scripts = {language: main_scripts(counts) for language, counts in characters.items()}
+    return Surroundings(held_out, masks, scripts, samples)
 
 
 def _known(config: Config, direction: Direction) -> Iterator[Labelled]:

@@ -6,7 +6,7 @@ import gzip
 import json
 import sys
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import BinaryIO, Literal, cast
 
@@ -33,7 +33,9 @@ def translate_lines(
     if form == "text" and options.n_best > 1:
         raise ValueError("n_best: the text format has one translation per line; use --format tsv or jsonl")
     size = source.stat().st_size if source is not None else None
-    with _writing(target) as out, bars.task(f"translating {direction.name}", size) as advance:
+    on_screen = target is None and sys.stdout is not None and sys.stdout.isatty()  # the lines show the progress there
+    task = nullcontext(lambda _: None) if on_screen else bars.task(f"translating {direction.name}", size)
+    with _writing(target) as out, task as advance:
         translations = translator.stream(
             _texts(_lines(source, advance)), direction, options, lambda warning: bars.warn(str(warning))
         )

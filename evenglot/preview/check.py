@@ -13,13 +13,17 @@ from evenglot.batches.draw import interval_counts, released_interval_counts
 from evenglot.config import Config
 from evenglot.config.doubts import Length, doubts_about
 from evenglot.corpus.clean import REASONS, Scan
+from evenglot.corpus.read import Pair
 from evenglot.corpus.survey import Surroundings, read_surroundings, rules_of, scan_training
 from evenglot.directions import whole_direction
+from evenglot.preview.sides import doubts_about_sides
 from evenglot.progress import Bars
 from evenglot.robust.validate import Vector
+from evenglot.wording import some
 
 CHARACTERS_PER_PIECE = 4.0  # typical of vocabularies of 8k to 32k subwords; the store has exact counts
 TOKENS_PER_SECOND = 4000  # measured for a tiny model on one CPU core; a GPU is about fifty times faster
+EXAMPLES = 2  # pairs of each corpus to show
 SMALL = 1000  # number of pairs below which a corpus is likely to be memorised
 
 
@@ -38,6 +42,7 @@ class Row:
     valid: int | None
     test: int | None
     scripts: dict[str, list[str]]
+    examples: list[Pair]
     source_tokens: int  # estimated
     target_tokens: int  # estimated
 
@@ -89,12 +94,27 @@ def check(config: Config, bars: Bars) -> Check:
             valid=_held_out(around, name, "valid"),
             test=_held_out(around, name, "test"),
             scripts={code: sorted(around.scripts.get(code, ())) for code in (direction.src, direction.tgt)},
+            examples=_examples(around, name),
             source_tokens=tokens[name][0],
             target_tokens=tokens[name][1],
         )
         rows.append(row)
-    warnings = [warning for row in rows for warning in _warnings(row, rules, config)]
+    of_sides = doubts_about_sides(config.data.corpora, around.samples)
+    warnings = [
+        warning
+        for row in rows
+        for warning in (
+            *(f"{row.direction}: {doubt}" for doubt in of_sides.get(row.direction, ())),
+            *_warnings(row, rules, config),
+        )
+    ]
     return Check(rows, rules, [*warnings, *_overall(rows), *_of_training(rows, config)])
+
+
+def _examples(around: Surroundings, name: str) -> list[Pair]:
+    """Some pairs from the beginning of a corpus, not the first ones, which are often headings."""
+    pairs = around.samples[name].pairs if name in around.samples else ()
+    return [pairs[len(pairs) * part // (EXAMPLES + 1)] for part in range(1, min(EXAMPLES, len(pairs)) + 1)]
 
 
 def _held_out(around: Surroundings, name: str, split: str) -> int | None:
@@ -172,9 +192,6 @@ def _warnings(row: Row, rules: list[str], config: Config) -> list[str]:
         warn(f"{share['wrong_script']:.0%} of the pairs are in another script; consider clean.wrong_script: true")
     if share["ratio"] > 0.02 and "ratio" not in rules:
         warn(f"{share['ratio']:.0%} of the pairs have an unusual length ratio; consider clean.max_ratio: 3")
-    for language, scripts in row.scripts.items():
-        if len(scripts) > 1:
-            warn(f"{language} is written in {' and '.join(scripts)}; check that the text is in one language")
     limits_itself = config.balance.description.gradual
     if 0 < row.kept < SMALL and not limits_itself and (row.most_passes is None or row.most_passes > 3):
         times = "without limit" if row.most_passes is None else f"up to {row.most_passes:.0f} times per interval"
@@ -205,7 +222,19 @@ def _of_training(rows: list[Row], config: Config) -> list[str]:
     pairs = config.batches.interval_pairs or sum(kept.values())
     length = Length(updates, per_interval, pairs)
     has_validation = any(row.valid is not None for row in rows)
-    return [message for _, message in doubts_about(config, balancer, length, has_validation)]
+    doubts = [message for _, message in doubts_about(config, balancer, length, has_validation)]
+    return [*doubts, *_many_passes(rows, updates / per_interval, train.warn_passes)]
+
+
+def _many_passes(rows: list[Row], intervals: float, limit: float) -> list[str]:
+    """Corpora that the run would repeat more often than `train.warn_passes`, with the first mixture."""
+    often = {row.direction: row.passes * intervals for row in rows if row.passes * intervals > limit}
+    if not often:
+        return []
+    return [
+        f"{some(often)}: sampled up to {max(often.values()):,.0f} times in this run, more than train.warn_passes = "
+        f"{limit:g}; train for fewer updates, or expect the text to be memorised"
+    ]
 
 
 def _interval_updates(rows: list[Row], config: Config) -> float:

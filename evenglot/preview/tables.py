@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from rich.table import Table
+from rich.text import Text
 
 from evenglot.corpus.tables import PROBLEMS, count
 from evenglot.preview.check import Check, Row
 from evenglot.tables import table
+
+MOST_EXAMPLES = 12  # corpora
 
 
 def check_tables(check: Check) -> list[Table]:
@@ -26,9 +29,31 @@ def check_tables(check: Check) -> list[Table]:
 
 
 def _cells(row: Row) -> list[str]:
-    most = "no limit" if row.most_passes is None else f"{row.most_passes:.1f}"
+    most = "no limit" if row.most_passes is None else _passes(row.most_passes)
     share, held_out = f"{100 * row.share:.1f}", [count(row.valid or 0), count(row.test or 0)]
-    return [f"{row.pairs:,}", f"{row.kept:,}", share, f"{row.passes:.1f}", most, f"{row.target_tokens:,}", *held_out]
+    return [f"{row.pairs:,}", f"{row.kept:,}", share, _passes(row.passes), most, f"{row.target_tokens:,}", *held_out]
+
+
+def _passes(value: float) -> str:
+    """With one decimal, or two digits where intervals are short."""
+    return f"{value:.1f}" if value >= 1 or value == 0 else f"{value:.2g}"
+
+
+def check_examples(check: Check) -> list[Text]:
+    """Some pairs of each corpus, for a look at them; of many corpora, of the first ones."""
+    parts = []
+    for row in check.rows[:MOST_EXAMPLES]:
+        parts.append(Text(row.direction, style="bold"))
+        for number, pair in enumerate(row.examples, 1):
+            parts += [Text(f"  {mark} {_plain(side)}") for mark, side in zip((str(number), " "), pair, strict=True)]
+    if (more := len(check.rows) - MOST_EXAMPLES) > 0:
+        parts.append(Text(f"... and {more} more (--json has all)", style="dim"))
+    return [Text("Examples", style="bold"), Text(), *parts, Text()]
+
+
+def _plain(sentence: str) -> str:
+    """Without characters that would change more of the terminal than one cell."""
+    return "".join(character if character.isprintable() else " " for character in sentence)
 
 
 def check_summary(check: Check) -> str:

@@ -6,11 +6,21 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any, Literal
 
+from evenglot.comparison.warnings import USABLE_BLEU
 from evenglot.runs.history import History, Series
 from evenglot.runs.scores import Scores
 
 Kind = Literal[
-    "unfinished", "over-fitting", "starved", "sampled least", "unread", "off-target", "passes", "scores", "note"
+    "unfinished",
+    "barely translates",
+    "over-fitting",
+    "starved",
+    "sampled least",
+    "unread",
+    "off-target",
+    "passes",
+    "scores",
+    "note",
 ]
 
 STARVED = 5  # warn if a direction's share is this many times below its share of the data
@@ -37,6 +47,7 @@ def warnings(story: History, last_step: int, scores: Scores | None, live: bool =
     return [
         *_unfinished(story, last_step, live),
         *_without_scores(story, scores),
+        *_barely_translates(scores),
         *(Warning(LOGGED.get(event.kind, "note"), event.message, event.step) for event in story.warnings),
         *_starved(story, last_step),
         *_worst_sampled_least(story, last_step),
@@ -62,6 +73,14 @@ def _without_scores(story: History, scores: Scores | None) -> list[Warning]:
     if scores is not None or story.done is None:
         return []
     return [Warning("scores", "No scores yet: run `evenglot score` on this run, then `evenglot report` again.")]
+
+
+def _barely_translates(scores: Scores | None) -> list[Warning]:
+    mean = None if scores is None else scores.macro.get("bleu")
+    if mean is None or mean >= USABLE_BLEU:
+        return []
+    text = f"Mean BLEU {mean:.1f}, below {USABLE_BLEU}: this model barely translates; train longer."
+    return [Warning("barely translates", text)]
 
 
 def _starved(story: History, last_step: int) -> list[Warning]:

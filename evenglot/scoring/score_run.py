@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from evenglot.corpus.languages import can_identify
 from evenglot.corpus.prepared import open_prepared
 from evenglot.corpus.store import Store
 from evenglot.directions import Direction, parse
@@ -21,7 +22,6 @@ from evenglot.runs.run import Run, RunError
 from evenglot.runs.scores import read_lines, scores_file, statistics_file, translation_file
 from evenglot.scoring.comet import comet_score
 from evenglot.scoring.metrics import Counts
-from evenglot.scoring.off_target import can_identify
 from evenglot.scoring.reference_loss import reference_losses, too_long
 from evenglot.scoring.scorer import Scorer
 from evenglot.scoring.sentence_statistics import SentenceStatistics, references_digest

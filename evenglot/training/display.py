@@ -39,7 +39,7 @@ REASONS = {
     "updates": "all updates done",
     "intervals": "all intervals done",
     "patience": "no improvement in validation",
-    "stopped": "stopped; resume with --resume",
+    "stopped": "stopped",
 }
 SHORT_INTERVAL = 100  # updates; of such intervals not every mixture has a line
 UPDATES_BETWEEN_MIXTURES = 1000  # that have a line then
@@ -204,7 +204,8 @@ class Display:
         if best is not None:
             folder = event.best_folder or self._folders.get(best)
             where = f"  {folder}" if folder else ""
-            lines.append(f"best  update {best:,}  score {number(event.best_score, 3)}{where}")
+            score = None if event.best_score is None else f"best  update {best:,}  score {number(event.best_score, 3)}"
+            lines.append((score or f"saved  update {best:,}") + where)  # without a validation no model is the best
         return lines
 
     # Live view

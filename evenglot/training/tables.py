@@ -34,6 +34,7 @@ def start_table(event: ConfigEvent) -> Table:
 
 def _with_notes(result: Table, notes: str) -> Table:
     result.caption, result.caption_justify = notes, "left"
+    result.min_width = max(map(len, (str(result.title), *notes.splitlines())))
     return result
 
 

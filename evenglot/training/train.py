@@ -54,19 +54,29 @@ def train(config: Config, folder: Path, *, resume: bool = False) -> str:
                 "the text has changed, run `evenglot prepare` first."
             )
         elif mine.is_first and text_has_changed(config, store):
-            Bars().note(
+            Bars().warn(
                 f"{store.folder}: text files have changed since the store was prepared. Training uses the store, with "
                 "the old text; run `evenglot prepare` to use the new one."
             )
         if (mixture := balance.reference_mixture) is not None:
             reason = _train_reference(config, mixture, run, store, mine, resume)
             if reason == "stopped":
-                return reason
+                return _stopped(run, mine)
             balance = with_baseline(config, run.baseline_file)
         elif balance.starts_as_baseline:
             _compute_init_baseline(config, run, store, mine, resume)
             balance = with_baseline(config, run.baseline_file)
-        return _train(config, balance, run, store, mine, resume)
+        reason = _train(config, balance, run, store, mine, resume)
+        return _stopped(run, mine) if reason == "stopped" else reason
+
+
+def _stopped(run: Run, mine: Processes) -> str:
+    """Say how to go on; a run of which only the reference run has begun has no configuration yet."""
+    if mine.is_first:
+        has_begun = run.config_file.exists()
+        again = f"evenglot train --resume {run.folder}" if has_begun else "run the same command with --resume"
+        Bars().note(f"To go on: {again}")
+    return "stopped"
 
 
 def _train(config: Config, balance: BalanceSettings, run: Run, store: Store, mine: Processes, resume: bool) -> str:

@@ -356,6 +356,17 @@ def test_bad_overrides_are_named(conf, override, error):
     assert re.match(error, message)
 
 
+def test_another_strategy_leaves_no_error_for_each_option_of_the_old_one(conf):
+    conf.load(DATA).save(conf.folder / "saved.yaml")
+    saved = (conf.folder / "saved.yaml").read_text(encoding="utf-8")
+    (error,) = conf.errors(saved, "balance.strategy=proportional")
+    assert error.startswith("--set balance.strategy: ")
+    assert "--set balance='{strategy: proportional}'" in error
+    assert conf.load(saved, "balance={strategy: proportional}").balance.options == {}
+    (typo,) = conf.errors(DATA + "balance: {roh: 1}", "balance.strategy=chi-ibr")
+    assert "balance.roh" in typo
+
+
 def test_an_override_mends_what_is_wrong_in_the_file(conf):
     assert conf.load(DATA + "seed: x", "seed=1").seed == 1
     errors = conf.errors(DATA + "clean: {a: 1}", "clean.b=2")

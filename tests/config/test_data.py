@@ -56,6 +56,31 @@ def test_labels_and_paths_of_their_own(conf):
         config.data.files(parse("en-por"), "train")
 
 
+def test_only_directions_with_text_if_so_declared(conf):
+    for name in ("train.no-en", "train.tur-en", "valid.no-en"):
+        for language in name.partition(".")[2].split("-"):
+            (conf.folder / f"{name}.{language}").write_text("x\n")
+    text = """
+        data:
+          directions: {from: [no, tur, en], to: [no, tur, en], existing: true}
+          train: train.{pair}.{lang}
+          valid: valid.{pair}.{lang}
+        vocabulary: {kind: joint}
+    """
+    config = conf.load(text, check_files=True)
+    assert names(config) == ["no-en", "tur-en", "en-no", "en-tur"]
+    with_valid = [d.name for d in config.data.directions if config.data.files(d, "valid") is not None]
+    assert with_valid == ["no-en", "en-no"]
+    (conf.folder / "train.tur-no.tur").write_text("x\n")  # a side alone is no text
+    saved = config.to_yaml()
+    for side in ("tur", "no"):
+        (conf.folder / f"train.tur-no.{side}").write_text("x\n")
+    assert names(conf.load(saved, check_files=True)) == names(config)  # text that came later is no part of the run
+    assert len(names(conf.load(text, check_files=True))) == 6
+    (error,) = conf.errors(text.replace("train.{pair}", "nowhere.{pair}"), check_files=True)
+    assert error.startswith("conf.yaml:3: data.directions")
+
+
 def test_directions_declared_twice_are_named_with_both_places(conf):
     errors = conf.errors("""\
         data:
@@ -154,6 +179,21 @@ def test_all_missing_files_at_once(conf):
         "valid.ces-en.tsv, valid.rus-en.tsv and 2 more",
         "conf.yaml:8: clean.max_peices: unknown key; did you mean 'max_pieces'?",
     ]
+
+
+def test_missing_folders_are_named_once(conf):
+    (conf.folder / "here").mkdir()
+    write(conf.folder, "here/train.por-en.por", "here/train.por-en.en")
+    text = """\
+        data:
+          directions: {{from: [por, tur], to: en}}
+          train: {0}/train.{{pair}}.{{lang}}
+          valid: {0}/valid.{{pair}}.{{lang}}
+    """
+    (error,) = conf.errors(text.format("nowhere/deep"), check_files=True)
+    assert error == "conf.yaml:3: data.train: no such folder: nowhere"
+    errors = conf.errors(text.format("here"), check_files=True)
+    assert [error.count("here/") for error in errors] == [2, 4]
 
 
 def test_a_corpus_stored_the_other_way_is_hinted_at(conf):
@@ -283,7 +323,7 @@ def test_a_file_without_a_partner_is_named(conf):
 
 def test_wildcards_without_any_file_are_an_error(conf):
     (error,) = conf.errors("data: {directions: por-en, train: ['x/*.{lang}', '*.parquet']}", check_files=True)
-    assert error == "conf.yaml:1: data.train: no such file: *.parquet, x/*.en, x/*.por"
+    assert error == "conf.yaml:1: data.train: no such folder: x; no such file: *.parquet"
 
 
 @pytest.mark.parametrize(

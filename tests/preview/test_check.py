@@ -15,6 +15,7 @@ from evenglot.config.data import SPLITS
 from evenglot.corpus.prepare import prepare
 from evenglot.corpus.read import CorpusError
 from evenglot.preview.check import check, most_passes
+from evenglot.preview.tables import _cells
 from evenglot.progress import Bars
 from tests.corpus.conftest import configure, corpus, sentences
 from tests.corpus.test_prepare import BROKEN, break_corpus
@@ -206,3 +207,92 @@ def test_whatever_a_file_holds_it_is_read_or_refused_in_a_line(corpus, extension
 def test_it_knows_what_training_will_warn_of(configure, overrides, key):
     assert any(key in warning for warning in check(configure(*overrides), Bars()).warnings)
     assert not any(key in warning for warning in check(configure("balance={strategy: proportional}"), Bars()).warnings)
+
+
+REAL = {
+    "en": "The house is near the river. My brother bought three new books. Where did you put the keys of the car?",
+    "por": "A casa fica perto do rio. Meu irmão comprou três livros novos. Onde você pôs as chaves do carro?",
+    "tur": "Ev nehrin yanında. Kardeşim üç yeni kitap satın aldı. Arabanın anahtarlarını nereye koydun?",
+    "rus": "Дом стоит у реки. Мой брат купил три новые книги. Куда ты положил ключи от машины?",
+}
+
+
+def write_real(corpus, sides):
+    """A configuration of pairs of real sentences into English; `sides`: the languages in the files of each corpus."""
+    for pair, languages in sides.items():
+        for code, language in zip(pair.split("-"), languages, strict=True):
+            lines = [f"{REAL[language]} {number}." for number in range(40)]
+            (corpus / f"real.{pair}.{code}").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    directions = ", ".join(sides)
+    file = corpus / "real.yaml"
+    file.write_text(f"data: {{directions: [{directions}], train: 'real.{{pair}}.{{lang}}'}}\n", encoding="utf-8")
+    return load_config(file)
+
+
+def of_languages(corpus, sides):
+    """The directions that are warned of because of their languages, and the languages named there."""
+    warnings = check(write_real(corpus, sides), Bars()).warnings
+    marks = ("swapped", "reads like", "is written in")
+    return {text.split(": ")[0]: text for text in warnings if any(mark in text for mark in marks)}
+
+
+RIGHT = {"por-en": ("por", "en"), "tur-en": ("tur", "en"), "rus-en": ("rus", "en")}
+
+
+def test_corpora_in_the_right_languages_raise_no_doubts(corpus):
+    assert of_languages(corpus, RIGHT) == {}
+
+
+@pytest.mark.parametrize("identified", [True, False])
+def test_a_swapped_corpus_is_the_only_one_to_be_warned_of(corpus, monkeypatch, identified):
+    monkeypatch.setattr("evenglot.preview.sides.can_identify", lambda: identified)
+    found = of_languages(corpus, RIGHT | {"rus-en": ("en", "rus")})
+    assert list(found) == ["rus-en"]
+    assert "swapped" in found["rus-en"]
+    assert of_languages(corpus, {"en-rus": ("rus", "en"), "en-tur": ("en", "tur")}).keys() == {"en-rus"}
+
+
+def test_swapped_sides_in_one_script_are_found_by_language_identification(corpus):
+    found = of_languages(corpus, RIGHT | {"tur-en": ("en", "tur")})
+    assert list(found) == ["tur-en"]
+    assert "swapped" in found["tur-en"]
+
+
+@pytest.mark.parametrize(
+    ("sides", "words"), [(("en", "en"), ("source", "en", "por")), (("tur", "en"), ("source", "tr", "por"))]
+)
+def test_a_side_in_another_language_is_named(corpus, sides, words):
+    found = of_languages(corpus, RIGHT | {"por-en": sides})
+    assert list(found) == ["por-en"]
+    assert set(words) <= set(re.findall(r"\w+", found["por-en"]))
+
+
+def test_pairs_of_every_corpus_are_shown(corpus):
+    for row in check(write_real(corpus, RIGHT), Bars()).rows:
+        assert len(row.examples) == 2
+        for source, target in row.examples:
+            assert source.split()[-1] == target.split()[-1]  # the same line of both files
+            assert source.startswith(REAL[row.direction[:3]])
+    shown = run("check", corpus / "real.yaml").stdout
+    assert shown.count(REAL["en"][:30]) == 6
+
+
+def test_passes_of_short_intervals_and_of_the_whole_run_are_told(configure):
+    done = check(configure("batches.interval_pairs=5", "train={intervals: 9, updates: 9}"), Bars())
+    assert 0 < done.rows[0].passes < 0.05
+    assert not any("warn_passes" in warning for warning in done.warnings)
+    assert not any(cells[3] == "0.0" for cells in map(_cells, done.rows))
+    long = check(configure("train={intervals: 60}", "balance={strategy: proportional}"), Bars()).warnings
+    (warning,) = [text for text in long if "warn_passes" in text]
+    assert " 60 times" in warning
+
+
+def test_losses_per_token_of_several_target_languages_are_doubted(corpus, configure):
+    def doubted(*overrides):
+        return any("loss_per" in text for text in check(configure(*overrides), Bars()).warnings)
+
+    into_many = "data.directions={from: en, to: [por, rus]}"
+    assert doubted(into_many)
+    assert not doubted(into_many, "balance.loss_per=character")
+    assert not doubted(into_many, "balance={strategy: proportional}")
+    assert not doubted()

@@ -227,6 +227,16 @@ def test_a_folder_that_is_no_run_is_told_but_waited_for_when_watching(tmp_path):
         page_data([empty])
 
 
+def test_a_model_that_barely_translates_is_told(made, tmp_path):
+    run = Run(shutil.copytree(made.folder, tmp_path / "run"))
+    assert texts(run_data(run, "run"), "barely translates") == []
+    scores = json.loads((run.folder / "scores.json").read_text())
+    scores["macro"]["bleu"] = 2.94
+    (run.folder / "scores.json").write_text(json.dumps(scores))
+    (text,) = texts(run_data(run, "run"), "barely translates")
+    assert "2.9" in text
+
+
 def test_scores_that_cannot_be_read_are_told(made, tmp_path):
     run = Run(shutil.copytree(made.folder, tmp_path / "copy"))
     (run.folder / "scores.json").write_text("[]")

@@ -1,6 +1,7 @@
 """The share of translations in another language than asked for."""
 
-from evenglot.scoring.off_target import CODES, _identifier, off_target_rate
+from evenglot.corpus.languages import CODES, identifier
+from evenglot.scoring.off_target import off_target_rate
 
 
 def test_translations_in_another_language_are_noticed():
@@ -15,5 +16,5 @@ def test_translations_in_another_language_are_noticed():
 
 
 def test_every_language_of_the_identifier_that_has_two_letters_has_three_as_well():
-    labels = {str(label) for label in _identifier().labels}
+    labels = {str(label) for label in identifier().labels}
     assert {label for label in labels if len(label) == 2} <= set(CODES)

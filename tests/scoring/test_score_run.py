@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from evenglot.config import load_config
+from evenglot.corpus.languages import identifier
 from evenglot.corpus.prepare import prepare
 from evenglot.inference.engines import SearchOptions
 from evenglot.progress import Bars
 from evenglot.runs.checkpoint import Checkpoint, load_model
 from evenglot.runs.run import Run, RunError
-from evenglot.scoring.off_target import _identifier
 from evenglot.scoring.reference_loss import reference_losses
 from evenglot.scoring.score_run import score_run
 from evenglot.training.train import train
@@ -94,10 +94,10 @@ def test_an_unknown_tokenizer_is_refused_before_anything_is_translated(project):
 
 def test_missing_language_identification_is_said_once(project, monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "py3langid", None)  # whoever imports it gets a ModuleNotFoundError
-    _identifier.cache_clear()
+    identifier.cache_clear()
     try:
         scores, _ = score_run(Run(project / "run"), "test", QUICK, Bars())
     finally:
-        _identifier.cache_clear()
+        identifier.cache_clear()
     assert capsys.readouterr().err.count('"evenglot[langid]"') == 1
     assert not any("off_target" in direction for direction in scores["directions"].values())

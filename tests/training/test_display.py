@@ -236,7 +236,7 @@ def test_a_resumed_run_counts_time_from_where_it_went_on_and_recalls_what_was_be
         "resumed after update 900",
         "update 1,000/1,200  83 %  loss -  2 min left",
         "done  1,200 updates",
-        "best  update 900  score -  checkpoints/900",
+        "saved  update 900  checkpoints/900",
     ]
 
 

@@ -430,3 +430,13 @@ def test_a_run_that_could_not_begin_does_not_take_its_folder(refused, conf, tmp_
 
 def _without_wandb():
     sys.modules["wandb"] = None  # importing it is an error
+
+
+def test_a_folder_with_other_files_is_left_alone(conf, refused, tmp_path):
+    run = tmp_path / "run"
+    run.mkdir()
+    (run / "notes.txt").write_text("mine")
+    assert "notes.txt" in refused(settings=SHORT)
+    assert contents(run) == {run / "notes.txt": b"mine"}
+    (run / "notes.txt").rename(run / "output.txt")  # of a grid
+    assert train(configured(conf, SHORT), run) == "updates"

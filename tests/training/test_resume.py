@@ -200,6 +200,7 @@ def stop_and_go_on(conf, run, output, number, processes=1, rank=0):
     assert newest(run).name == f"step-{stopped_at:08d}"
     assert events(run, "done")[-1]["reason"] == "stopped"
     assert "Stopping" in command.said
+    assert f"evenglot train --resume {run}" in command.said
     assert "Traceback" not in command.said
     settings = killable(**{**LONG, "updates": stopped_at + 3})
     finish(*arguments(conf, run, settings, "--resume"), output=output, processes=processes)
