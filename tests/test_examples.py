@@ -11,11 +11,16 @@ import warnings
 import pytest
 
 from tests.documents import ROOT, blocks
-from tests.integrations.test_transformers_examples import EXAMPLES as WITH_TRANSFORMERS
 
 EXAMPLES = ROOT / "examples"
-PAGES = {"plain_loop": "integrations-torch", "lightning_trainer": "integrations-lightning"}
-HERE = (*PAGES, "classifier")
+PAGES = {
+    "plain_loop": "integrations-torch",
+    "lightning_trainer": "integrations-lightning",
+    "classifier": "integrations-classifier",
+    "finetune_seq2seq": "integrations-transformers",
+    "pretrain_causal_lm": "integrations-causal-lm",
+}
+IN_A_LOOP = ("plain_loop", "lightning_trainer")  # tests/integrations/test_transformers_examples.py has the others
 LANGUAGES = ("por", "tur", "ces", "slk", "glg")
 
 
@@ -52,7 +57,7 @@ def test_the_first_code_of_a_page_is_the_example(name, page):
 
 
 def test_balancing_takes_few_lines():
-    plain, lightning = ((EXAMPLES / f"{name}.py").read_text(encoding="utf-8").splitlines() for name in PAGES)
+    plain, lightning = ((EXAMPLES / f"{name}.py").read_text(encoding="utf-8").splitlines() for name in IN_A_LOOP)
     assert len([line for line in plain if re.search("# [+~]$", line)]) <= 12
     assert len([line for line in lightning if re.search("# [+]$", line) and " import " not in line]) <= 6
     for line in (*plain, *lightning):
@@ -60,11 +65,13 @@ def test_balancing_takes_few_lines():
             assert re.search('# [+~]$|^Balanc|"""', line), line
 
 
-def test_every_example_is_tested():
-    assert {path.stem for path in EXAMPLES.glob("*.py")} == {*HERE, *WITH_TRANSFORMERS}
+def test_every_example_has_a_page():
+    assert {path.stem for path in EXAMPLES.glob("*.py")} == set(PAGES)
+    overview = (ROOT / "docs" / "integrations.md").read_text(encoding="utf-8")
+    assert all(f"({page}.md)" in overview for page in PAGES.values())
 
 
-@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize("name", IN_A_LOOP)
 def test_languages_are_balanced(name, run):
     if name == "lightning_trainer":
         pytest.importorskip("lightning", reason="in the dev extra")
@@ -91,7 +98,7 @@ def test_group_dro_is_far_better_with_other_seeds(seed, run):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", HERE)
+@pytest.mark.parametrize("name", [*IN_A_LOOP, "classifier"])
 def test_an_example_runs_as_it_is(name):
     assert len(in_a_process(name)) == 5
 

@@ -65,6 +65,11 @@ class Needs:
         return self.validation_losses or self.gradients is not None
 
 
+# A strategy that changes q at every step and samples from it should not sample an older q than this many updates: by
+# then q has often moved far from it, and MultiDDS has probed again.
+LONG_LAG = 1000
+
+
 @dataclass(frozen=True)
 class Sampling:
     """Default sampling settings of a strategy; the configuration can override them (`batches.draw`)."""

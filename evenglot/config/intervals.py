@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from evenglot.balance.description import LONG_LAG
+
 # Updates per interval of these strategies unless configured. Their papers sample from the latest mixture in every
 # update. In 50 updates it hardly moves: with the default step, Group DRO changes the ratio of two shares by less than a
 # factor of 1.7 if their losses differ by 1 nat, and MultiDDS probes every 1,000 updates. Shorter intervals pad more:
 # batches are cut from the pairs of one interval, sorted by length (docs/data.md).
 SHORT_INTERVAL = 50
-
-LONG_LAG = 1000  # updates; by then q has often moved far from what is sampled, and MultiDDS has probed again
 
 
 def lag_warning(lag: int) -> str | None:

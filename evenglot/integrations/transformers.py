@@ -407,12 +407,23 @@ def _refuse_what_is_not_served(trainer: BalancedTrainer) -> None:
     """Raise for arguments with which the losses, their sums or the batches would be wrong."""
     args, balancer = trainer.args, trainer.balancer
     parallel = getattr(trainer.accelerator, "parallelism_config", None)
+    sharding = getattr(trainer.accelerator.state, "fsdp_plugin", None)
     routed = getattr(getattr(trainer.model, "config", None), "output_router_logits", False)
     for is_used, option, message in (
         (trainer.compute_loss_func is not None, "compute_loss_func", "the loss is computed by group; leave it out"),
         (trainer.is_deepspeed_enabled or args.deepspeed, "deepspeed", "not supported: use torchrun with DDP or FSDP"),
         (args.n_gpu > 1, "n_gpu", f"{args.n_gpu} GPUs in one process: start a process for each one with torchrun"),
         (getattr(parallel, "non_data_parallel_size", 1) > 1, "parallelism_config", "only data parallel is supported"),
+        (
+            trainer.is_fsdp_xla_enabled or getattr(sharding, "fsdp_version", 2) != 2,
+            "fsdp_config",
+            "only FSDP2 is supported: set its version to 2",
+        ),
+        (
+            getattr(trainer.model, "is_distributed_loading_by_transformers", False),
+            "distributed_config",
+            "a model that is sharded when it is loaded is not supported: leave it out, and pass fsdp=True",
+        ),
         (routed, "output_router_logits", "not supported: the loss of the routers would be lost; set it to False"),
         (args.auto_find_batch_size, "auto_find_batch_size", "not supported: choose a batch size, or pass tokens="),
         (args.use_liger_kernel, "use_liger_kernel", "not supported: its loss has no losses of single labels"),

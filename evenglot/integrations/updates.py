@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from evenglot.balance import Balancer, OptionError
+from evenglot.balance.description import LONG_LAG
 from evenglot.batches.draw import Indices, draw
 from evenglot.batches.pack import pack
 from evenglot.robust.validate import number
@@ -84,6 +85,7 @@ class BalancedUpdates:
         self.balancer, self.seed = balancer, int(number(seed, "seed", 0))
         self.micro_batches = int(number(micro_batches, "micro_batches", 1))
         self.interval_updates = int(number(interval_updates, "interval_updates", 1))
+        _check_lag(balancer, self.interval_updates)
         self.members = _members(groups, balancer)
         self.sizes = {name: len(rows) for name, rows in self.members.items()}
         self.batching = _batching(rows, lengths, tokens, self.members)
@@ -249,6 +251,17 @@ def in_whole_updates(batches: Sequence[Indices], micro_batches: int) -> list[Ind
         whole[largest] = first
         whole.append(second)
     return whole
+
+
+def _check_lag(balancer: Balancer, interval_updates: int) -> None:
+    """Refuse to sample a mixture that is much older than the current one."""
+    samples_every_step = balancer.cadence == "step" and not balancer.needs.loss_weights
+    if samples_every_step and interval_updates > LONG_LAG:
+        raise OptionError(
+            "interval_updates",
+            f"{balancer.strategy} changes its mixture at every update; it would be applied up to "
+            f"{interval_updates - 1:,} updates late: choose at most {LONG_LAG:,}",
+        )
 
 
 def _members(groups: Sequence[str] | NDArray[Any], balancer: Balancer) -> dict[str, Indices]:

@@ -12,6 +12,7 @@ pytest.importorskip("lightning", reason="in the dev extra")
 
 from lightning.pytorch.callbacks import Callback, GradientAccumulationScheduler, ModelCheckpoint
 from lightning.pytorch.loggers import CSVLogger
+from lightning.pytorch.strategies import DDPStrategy, SingleDeviceStrategy
 from torch.utils.data import DataLoader
 
 from evenglot.balance import OptionError, UnservedError, create
@@ -275,9 +276,19 @@ def test_epochs_continue_where_the_last_one_ended_although_nobody_calls_set_epoc
     assert whole.module.served[:20] != whole.module.served[20:]
 
 
+class Accumulating(SingleDeviceStrategy):
+    """Accumulates gradients itself, as DeepSpeed does."""
+
+    handles_gradient_accumulation = True
+
+
 @pytest.mark.parametrize(
     ("option", "changes"),
     [
+        (
+            "accumulate_grad_batches",
+            {"trainer": {"strategy": Accumulating("cpu"), "accumulate_grad_batches": 2}},
+        ),
         ("overfit_batches", {"trainer": {"overfit_batches": 2}}),
         ("accumulate_grad_batches", {"trainer": {"accumulate_grad_batches": 2}, "sampling": {"accumulate": 4}}),
         ("accumulate_grad_batches", {"callbacks": [GradientAccumulationScheduler({1: 2})]}),
@@ -449,6 +460,23 @@ def test_two_processes_resume_with_the_same_bits(workers, tmp_path):
 def test_a_trainer_that_would_replace_the_sampler_is_refused(tmp_path):
     with pytest.raises(torch.multiprocessing.ProcessRaisedException, match="OptionError: use_distributed_sampler"):
         Run(tmp_path, trainer={**TWO, "use_distributed_sampler": True}).fit(max_steps=3)
+
+
+class Halved(DDPStrategy):
+    """One copy of the model on two processes, as tensor parallelism has."""
+
+    def __init__(self):
+        super().__init__(start_method="spawn")
+
+    @property
+    def distributed_sampler_kwargs(self):
+        return {"num_replicas": 1, "rank": 0}
+
+
+@pytest.mark.slow
+def test_a_model_that_is_divided_among_processes_is_refused(tmp_path):
+    with pytest.raises(torch.multiprocessing.ProcessRaisedException, match="OptionError: strategy"):
+        Run(tmp_path, trainer={**TWO, "strategy": Halved()}).fit(max_steps=3)
 
 
 def test_a_trainer_of_pytorch_lightning_can_be_used_too(tmp_path):

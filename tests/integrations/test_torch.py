@@ -94,6 +94,18 @@ def test_a_mixture_lasts_a_number_of_updates_not_an_epoch():
     assert changes == [10 * k for k in range(1, 10)]  # the mixture of update 10 k is that of the interval it begins
 
 
+def test_a_mixture_that_changes_at_every_update_is_not_sampled_much_later():
+    options = {"step": 0.5, "apply": "resample"}
+    with pytest.raises(OptionError) as refused:
+        Loop("group-dro", options, interval_updates=1001)
+    assert refused.value.option == "interval_updates"
+    assert Loop("group-dro", interval_updates=1001).balancer.needs.loss_weights, "which weights follow at once"
+    loop = Loop("group-dro", options, interval_updates=4).run(12)
+    drawn = [Counter(GROUPS[i] for batch in loop.served[k : k + 4] for i in batch) for k in (0, 4, 8)]
+    for k in (1, 2):  # the mixture after the last update of an interval is sampled in the next one
+        assert {name: drawn[k][name] / 64 for name in NAMES} == pytest.approx(loop.mixtures[4 * k - 1], abs=1 / 64)
+
+
 def test_every_example_is_served_before_any_is_repeated():
     loop = Loop("mix", {"alpha": 0.7}).run(60)
     served = Counter(index for batch in loop.served for index in batch)
@@ -167,6 +179,21 @@ def test_a_restored_loop_ends_with_the_same_bits(stop, workers):
     assert torch.equal(rest.weights, whole.weights)
     assert part.served[:stop] + rest.served == whole.served
     assert rest.balancer.state_dict() == whole.balancer.state_dict()
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_restored_loop_with_batches_by_tokens_ends_with_the_same_bits(workers):
+    """In mid-interval, in mid-epoch; the number of batches of an interval changes with the mixture."""
+    lengths = np.where(np.array(GROUPS) == "big", 2, 9) + np.arange(320) % 3
+    options = {"options": MOVING["chi-ibr"], "workers": workers, "batch_size": None, "lengths": lengths, "tokens": 60}
+    whole = Loop(**options).run(70)
+    assert len({len(batch) for batch in whole.served}) > 3
+    for stop in (13, 41):
+        part = Loop(**options).run(stop)
+        rest = Loop(**options).restored(part.saved()).run(70)
+        assert torch.equal(rest.weights, whole.weights)
+        assert part.served[:stop] + rest.served == whole.served
+        assert rest.sampler.state_dict() == whole.sampler.state_dict()
 
 
 @settings(max_examples=25, deadline=None)
@@ -255,21 +282,30 @@ def test_a_bad_state_is_refused(spoil):
 def _process(rank, folder, world, strategy, result):
     torch.set_num_threads(1)
     torch.distributed.init_process_group("gloo", f"file://{folder}/{world}", rank=rank, world_size=world)
-    loop = Loop(strategy, MOVING[strategy], batch_size=16 // world, wrap=DistributedDataParallel).run(30)
+
+    def loop():
+        return Loop(strategy, MOVING[strategy], batch_size=16 // world, wrap=DistributedDataParallel)
+
+    whole, part = loop().run(30), loop().run(13)
+    rest = loop().restored(part.saved()).run(30)
     if rank == 0:
-        torch.save({"weights": loop.weights, "q": loop.balancer.q}, result)
+        weights, q = [whole.weights, rest.weights], [whole.balancer.q, rest.balancer.q]
+        torch.save({"weights": weights, "q": q, "served": [part.served + rest.served, whole.served]}, result)
     torch.distributed.destroy_process_group()
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("strategy", ["chi-ibr", "group-dro"])
-def test_two_processes_train_as_one(strategy, tmp_path):
+def test_two_processes_train_as_one_and_resume_with_the_same_bits(strategy, tmp_path):
     alone = Loop(strategy, MOVING[strategy]).run(30)
     result = tmp_path / "two.pt"
     multiprocessing.spawn(_process, (str(tmp_path), 2, strategy, str(result)), nprocs=2)
     two = torch.load(result, weights_only=True)
-    torch.testing.assert_close(two["weights"], alone.weights, rtol=1e-9, atol=1e-11)
-    assert two["q"] == pytest.approx(alone.balancer.q, abs=1e-9)
+    torch.testing.assert_close(two["weights"][0], alone.weights, rtol=1e-9, atol=1e-11)
+    assert two["q"][0] == pytest.approx(alone.balancer.q, abs=1e-9)
+    assert torch.equal(*two["weights"])
+    assert two["q"][0] == two["q"][1]
+    assert two["served"][0] == two["served"][1]
 
 
 # --------------------------------------------------------------------------------------------------------------- losses

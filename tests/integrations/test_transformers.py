@@ -11,7 +11,8 @@ import pytest
 import torch
 from accelerate import Accelerator
 from accelerate.parallelism_config import ParallelismConfig
-from accelerate.state import AcceleratorState, DistributedType
+from accelerate.state import AcceleratorState, DistributedType, PartialState
+from accelerate.utils import FullyShardedDataParallelPlugin
 from packaging.version import Version
 from peft import LoraConfig, get_peft_model
 from torch.nn.functional import cross_entropy
@@ -492,6 +493,19 @@ def test_validation_losses_move_the_mixture(tmp_path):
     assert trainer.balancer.state_dict() == seen, "only evaluation in training is observed"
 
 
+def test_a_data_set_for_each_language_moves_the_mixture_as_all_of_them_in_one(tmp_path):
+    options = {**MOVING, "signal": "valid"}
+    often = {"eval_strategy": "steps", "eval_steps": 3, "max_steps": 10}
+    whole = new_trainer(tmp_path, "m2m100", "chi-ibr", options, model=exact(), **often)
+    each = {name: whole.eval_dataset.filter(lambda row, name=name: row["language"] == name) for name in SIZES}
+    parts = new_trainer(tmp_path, "m2m100", "chi-ibr", options, model=exact(), given={"eval_dataset": each}, **often)
+    for trainer in (whole, parts):
+        trainer.train()
+    assert parts.balancer.q == pytest.approx(whole.balancer.q, abs=1e-9)
+    assert logged(parts, "eval_low_loss/low") == pytest.approx(logged(whole, "eval_loss/low"), rel=1e-6)
+    assert logged(whole, "q/low")[-1] != logged(whole, "q/low")[0]
+
+
 # --------------------------------------------------------------------------------------------- strategies, precision
 
 
@@ -642,6 +656,29 @@ def test_only_data_parallelism_is_supported(kind, tmp_path, monkeypatch):
     assert raised.value.option == "parallelism_config"
 
 
+def test_fsdp_of_the_first_version_is_refused(tmp_path, monkeypatch):
+    make = BalancedTrainer.create_accelerator_and_postprocess
+
+    def make_sharding(trainer):
+        make(trainer)
+        plugin = FullyShardedDataParallelPlugin(fsdp_version=1)
+        monkeypatch.setattr(trainer.accelerator.state, "fsdp_plugin", plugin, raising=False)
+
+    monkeypatch.setattr(BalancedTrainer, "create_accelerator_and_postprocess", make_sharding)
+    with pytest.raises(OptionError) as raised:
+        new_trainer(tmp_path)
+    assert raised.value.option == "fsdp_config"
+
+
+@pytest.mark.skipif(not IS_5, reason="4.57 has no distributed_config")
+def test_a_model_that_is_sharded_when_it_is_loaded_is_refused(tmp_path):
+    model = new_model()
+    model._is_distributed_loading_by_transformers = True  # as from_pretrained(distributed_config=...) does
+    with pytest.raises(OptionError) as raised:
+        new_trainer(tmp_path, model=model)
+    assert raised.value.option == "distributed_config"
+
+
 def test_strategies_that_need_more_than_a_trainer_has_are_refused(tmp_path):
     with pytest.raises(UnservedError) as raised:
         new_trainer(tmp_path, "m2m100", "multidds", {})
@@ -703,18 +740,18 @@ def test_two_processes_resume_with_the_same_bits(workers, tmp_path):
         assert all(rest[key] == whole[key] for key in ("losses", "q", "state", "metrics"))
 
 
-def run_sharded(folder, **options):
+def run_sharded(folder, saved_as="FULL_STATE_DICT", **options):
     """FSDP2 through accelerate. It shards on accelerators only, so it is told that these CPUs are one."""
     start = AcceleratorState.__init__
 
     def start_sharded(self, *args, fsdp_plugin=None, **options):
         start(self, *args, fsdp_plugin=fsdp_plugin, **options)
         if fsdp_plugin is not None:
+            PartialState._shared_state["distributed_type"] = DistributedType.FSDP
             self._shared_state |= {"distributed_type": DistributedType.FSDP, "fsdp_plugin": fsdp_plugin}
 
     AcceleratorState.__init__ = start_sharded
-    config = {"version": 2, "transformer_layer_cls_to_wrap": ["LlamaDecoderLayer"]}
-    config["state_dict_type"] = "SHARDED_STATE_DICT"  # stock Trainer 5.23 cannot save a full one on CPUs
+    config = {"version": 2, "transformer_layer_cls_to_wrap": ["LlamaDecoderLayer"], "state_dict_type": saved_as}
     divided = {"per_device_train_batch_size": 4, "gradient_accumulation_steps": 2}
     return run_of(folder, "llama", fsdp=True, fsdp_config=config, **{**options, **divided})
 
@@ -733,9 +770,10 @@ def test_sharded_models_train_and_evaluate_as_whole_ones(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.skipif(not IS_5, reason="FSDP2 is configured differently")
-def test_sharded_models_resume_with_the_same_bits(tmp_path):
+@pytest.mark.parametrize("saved_as", ["FULL_STATE_DICT", "SHARDED_STATE_DICT"])
+def test_sharded_models_resume_with_the_same_bits(saved_as, tmp_path):
     """In mid-interval, and at the end of an epoch."""
-    options = {**RESUMED, "double": False}
+    options = {**RESUMED, "double": False, "saved_as": saved_as}
     whole = in_processes(2, tmp_path / "1", partial(run_sharded, tmp_path / "whole", **options))
     for step in (5, 8):
         saved = str(tmp_path / "whole" / f"checkpoint-{step}")
