@@ -20,7 +20,7 @@ def demo(
 ) -> None:
     """Run the whole pipeline on the embedded corpus.
 
-    Prepares the data, trains three models (ERM, fade, chi-IBR), translates and scores the test sets, and writes a report.
+    Prepares the data, trains three models (ERM, fade, chi-IBR), translates and scores the test sets, writes a report.
     """
     from evenglot.demo import run_demo
 

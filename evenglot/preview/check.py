@@ -77,7 +77,7 @@ def check(config: Config, bars: Bars) -> Check:
     rules = rules_of(config)
     kept = {name: int(scan.kept(rules).sum()) for name, scan in scans.items()}
     tokens = {name: _estimate_tokens(scan, kept[name]) for name, scan in scans.items()}
-    by_group = _passes(config, kept, {name: target for name, (_, target) in tokens.items()})
+    by_group = _passes(config, kept, tokens)
     passes = config.data.groups.spread(by_group)
     rows = []
     for direction in config.data.corpora:
@@ -132,16 +132,30 @@ def _estimate_tokens(scan: Scan, kept: int) -> tuple[int, int]:
     return source, target
 
 
-def _passes(config: Config, kept: dict[str, int], tokens: dict[str, int]) -> dict[str, tuple[float, float | None]]:
+def _passes(
+    config: Config, kept: dict[str, int], tokens: dict[str, tuple[int, int]]
+) -> dict[str, tuple[float, float | None]]:
     """Per group: passes over its corpora in the first interval, and the upper bound for any interval."""
     sizes = config.data.groups.sum(kept)
     if not any(sizes.values()):
         return dict.fromkeys(sizes, (0.0, 0.0))
-    balancer = _balancer(config, kept, tokens)
+    balancer = _balancer(config, kept, {name: target for name, (_, target) in tokens.items()})
     sample = balancer.groups.vector(balancer.mixture.sample, "sample")
-    first = passes_over(balancer, sample, config.draw_options)
-    most = {group: most_passes(balancer, group, config.draw_options) for group in sizes}
+    draw = {**config.draw_options, "pairs": _interval_pairs(config, kept, tokens)}
+    first = passes_over(balancer, sample, draw)
+    most = {group: most_passes(balancer, group, draw) for group in sizes}
     return {group: (first[group], most[group]) for group in sizes}
+
+
+def _interval_pairs(config: Config, kept: Mapping[str, int], tokens: Mapping[str, tuple[int, int]]) -> int | None:
+    """Sentence pairs of an interval, estimated where it is counted in updates or tokens; None: one pass."""
+    batches, pairs = config.batches, sum(kept.values())
+    if config.interval_updates is not None:
+        share = config.interval_updates * batches.tokens_per_update / max(sum(map(max, tokens.values())), 1)
+        return max(1, round(pairs * (share if batches.interval_updates is not None else min(share, 1))))
+    if batches.interval_tokens is not None:
+        return max(1, round(pairs * batches.interval_tokens / max(sum(target for _, target in tokens.values()), 1)))
+    return batches.interval_pairs
 
 
 def _balancer(config: Config, kept: Mapping[str, int], tokens: Mapping[str, int]) -> Balancer:
@@ -215,37 +229,38 @@ def _of_training(rows: list[Row], config: Config) -> list[str]:
     kept = {row.direction: row.kept for row in rows}
     if not any(kept.values()):
         return []
+    tokens = {row.direction: (row.source_tokens, row.target_tokens) for row in rows}
     balancer = _balancer(config, kept, {row.direction: row.target_tokens for row in rows})
-    per_interval = max(1.0, _interval_updates(rows, config))
+    pairs = _interval_pairs(config, kept, tokens) or sum(kept.values())
+    updates_of_a_pass = sum(map(max, tokens.values())) / config.batches.tokens_per_update
+    per_interval = max(1.0, updates_of_a_pass * pairs / sum(kept.values()))
     train = config.train
     updates = train.updates if train.intervals is None else min(train.updates, train.intervals * per_interval)
-    pairs = config.batches.interval_pairs or sum(kept.values())
     length = Length(updates, per_interval, pairs)
     has_validation = any(row.valid is not None for row in rows)
     doubts = [message for _, message in doubts_about(config, balancer, length, has_validation)]
-    return [*doubts, *_many_passes(rows, updates / per_interval, train.warn_passes)]
+    passes = {row.direction: row.passes * updates / per_interval for row in rows}
+    if balancer.needs.pairs_drawn:
+        passes = config.data.groups.spread(_passes_of_run(balancer, updates * pairs / per_interval))
+    return [*doubts, *_many_passes(passes, train.warn_passes)]
 
 
-def _many_passes(rows: list[Row], intervals: float, limit: float) -> list[str]:
-    """Corpora that the run would repeat more often than `train.warn_passes`, with the first mixture."""
-    often = {row.direction: row.passes * intervals for row in rows if row.passes * intervals > limit}
+def _passes_of_run(balancer: Balancer, pairs: float, steps: int = 200) -> dict[str, float]:
+    """Passes over each group in a run of so many pairs, for a strategy that follows what was drawn."""
+    passes = np.zeros(len(balancer.groups.names))
+    for _ in range(steps):
+        drawn = {name: share * pairs / steps for name, share in balancer.mixture.sample.items()}
+        passes += balancer.groups.passes(drawn)
+        balancer.update(drawn)
+    return balancer.groups.keyed(passes)
+
+
+def _many_passes(passes: Mapping[str, float], limit: float) -> list[str]:
+    """Corpora that the run would repeat more often than `train.warn_passes`, unless the mixture follows losses."""
+    often = {name: times for name, times in passes.items() if times > limit}
     if not often:
         return []
     return [
         f"{some(often)}: sampled up to {max(often.values()):,.0f} times in this run, more than train.warn_passes = "
         f"{limit:g}; train for fewer updates, or expect the text to be memorised"
     ]
-
-
-def _interval_updates(rows: list[Row], config: Config) -> float:
-    """Estimated number of updates of an interval, for pairs of average length."""
-    batches = config.batches
-    if config.interval_updates is not None:
-        return config.interval_updates
-    updates = sum(max(row.source_tokens, row.target_tokens) for row in rows) / batches.tokens_per_update
-    passes = 1.0
-    if batches.interval_pairs is not None:
-        passes = batches.interval_pairs / max(sum(row.kept for row in rows), 1)
-    elif batches.interval_tokens is not None:
-        passes = batches.interval_tokens / max(sum(row.target_tokens for row in rows), 1)
-    return passes * updates

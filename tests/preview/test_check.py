@@ -287,12 +287,23 @@ def test_passes_of_short_intervals_and_of_the_whole_run_are_told(configure):
     assert " 60 times" in warning
 
 
+def test_passes_of_the_default_are_those_of_its_fading_mixture(configure):
+    def times(*overrides):
+        warnings = check(configure("train.updates=3000", *overrides), Bars()).warnings
+        (warning,) = [text for text in warnings if "warn_passes" in text]
+        return float(re.search(r"up to ([\d,]+) times", warning)[1].replace(",", ""))
+
+    assert times("balance={strategy: proportional}") < times() < times("balance={strategy: mix, alpha: 0.75}") / 2
+
+
 def test_losses_per_token_of_several_target_languages_are_doubted(corpus, configure):
     def doubted(*overrides):
         return any("loss_per" in text for text in check(configure(*overrides), Bars()).warnings)
 
     into_many = "data.directions={from: en, to: [por, rus]}"
-    assert doubted(into_many)
-    assert not doubted(into_many, "balance.loss_per=character")
+    chi = "balance.strategy=chi-ibr"
+    assert doubted(into_many, chi)
+    assert not doubted(into_many, chi, "balance.loss_per=character")
     assert not doubted(into_many, "balance={strategy: proportional}")
-    assert not doubted()
+    assert not doubted(into_many)
+    assert not doubted(chi)
