@@ -80,16 +80,19 @@ class Store:
         vocabulary = self.manifest["vocabulary"]
         starved = [language for language, row in vocabulary["coverage"].items() if Coverage(**row).starved]
         small = [side for side in SIDES if vocabulary["pieces"][side] < 0.9 * vocabulary["asked"][side]]
+        is_given = "given" in vocabulary or vocabulary["kind"] == "pretrained"
+        advice = (
+            "it comes with model.init or vocabulary.from, so only a model with a vocabulary of its own would do better"
+            if is_given
+            else "use more subwords, a larger sample or a larger tau"
+        )
         return [
             *(
                 f"{side} vocabulary: {vocabulary['pieces'][side]:,} subwords instead of the requested "
                 f"{vocabulary['asked'][side]:,}: the text yields no more"
                 for side in small
             ),
-            *(
-                f"{language}: poorly covered by the vocabulary; use more subwords, a larger sample or a larger tau"
-                for language in starved
-            ),
+            *(f"{language}: poorly covered by the vocabulary; {advice}" for language in starved),
         ]
 
     @cached_property

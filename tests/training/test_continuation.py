@@ -133,6 +133,19 @@ def test_it_resumes_to_the_same_bits_and_starts_from_its_own_losses(folder):
         train(longer, folder / "parts", resume=True)
 
 
+def test_a_language_that_a_given_vocabulary_cannot_write_gets_other_advice(folder):
+    for file in folder.glob("*.cc-en.cc"):
+        file.write_text(file.read_text().upper())  # the run knows small letters only
+
+    def advice(text):
+        store = prepare(load_config(write_config(folder, text)), Bars())
+        (said,) = [warning for warning in store.warnings if warning.startswith("cc ")]
+        return said
+
+    assert "model.init" in advice(CONTINUED)
+    assert "model.init" not in advice(CONFIG + "store: {folder: alone}\n")  # a vocabulary of its own, but a tiny one
+
+
 def test_dropout_is_that_of_the_run_unless_it_is_set(folder):
     config = load_config(write_config(folder, CONTINUED))
     store = prepare(config, Bars())
