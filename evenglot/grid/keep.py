@@ -12,10 +12,10 @@ from evenglot.config.changes import FREE_IN_GRID
 from evenglot.files import finished_folder, without_paths
 from evenglot.grid.plan import Job
 from evenglot.runs.log import copy_log
-from evenglot.runs.run import ChangedSettingsError, Run, RunError
+from evenglot.runs.run import BASELINES, ChangedSettingsError, Run, RunError
 from evenglot.runs.scores import scored_with, scores_file, statistics_file
 
-BASELINES, SCORES, STATISTICS = "baseline*.json", "scores*.json", "statistics*.npz"
+SCORES, STATISTICS = "scores*.json", "statistics*.npz"
 
 
 def keep(job: Job, split: str, folder: Path, root: Path) -> None:
