@@ -1,6 +1,6 @@
 """`make torture`: every attack, with counts; the figures go to docs/reliability.md, between its two marks.
 
-python -m torture [--only states files kills crashes damage] [--seed 1] [--cases 200] ...
+python -m torture [--only states files kills crashes full damage] [--seed 1] [--cases 200] ...
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from torture.states import CASES, balancer_of, fault, work
 
 OPERATIONS = 10_000  # more than a command has: all of them
 PAGE = Path(__file__).parent.parent / "docs" / "reliability.md"
-ATTACKS = ["states", "files", "kills", "crashes", "damage"]
+ATTACKS = ["states", "files", "kills", "crashes", "full", "damage"]
 Row = tuple[str, Counter[str], int]  # what, how often each outcome, faults
 
 
@@ -113,15 +113,28 @@ def crashes(operations: int, torn: int, seed: int) -> str:
     return "\n".join(lines)
 
 
+def full(cases: int, seed: int) -> str:
+    """Commands on full and read-only disks."""
+    lines = ["| command | tried | refused by name | had room enough | failed |", "|---|--:|--:|--:|--:|"]
+    with tempfile.TemporaryDirectory() as folder:
+        scene = crash_points.Scene(Path(folder))
+        for name in (name for name, work in crash_points.WORKS.items() if not work.forks):
+            seen, faults = crash_points.starve(scene, name, seed, cases)
+            lines.append(f"| {name} | {cases + 1} | {seen['named']} | {seen['ended']} | {len(faults)} |")
+            print(lines[-1], *faults, sep="\n", flush=True)
+    return "\n".join(lines)
+
+
 def damages(share: float, seed: int) -> str:
     """Damaged files of what the commands have written."""
-    lines = ["| files of | tried | named | harmless | failed |", "|---|--:|--:|--:|--:|"]
+    lines = ["| files of | tried | named | harmless | shown as written | failed |", "|---|--:|--:|--:|--:|--:|"]
     with tempfile.TemporaryDirectory() as folder:
         scene = crash_points.Scene(Path(folder))
         damage.furnish(scene)
         for tree, name in damage.NAMES.items():
             seen, faults = damage.attack(scene, tree, seed, share)
-            lines.append(f"| {name} | {seen.total()} | {seen['named']} | {seen['harmless']} | {seen['failed']} |")
+            counts = (seen[each] for each in ("named", "harmless", "shown", "failed"))
+            lines.append(f"| {name} | {seen.total()} | {' | '.join(map(str, counts))} |")
             print(lines[-1], *faults, sep="\n", flush=True)
     return "\n".join(lines)
 
@@ -143,7 +156,7 @@ def main() -> None:
     options.add_argument("--only", nargs="*", choices=ATTACKS, default=ATTACKS)
     options.add_argument("--kills", type=int, default=5, help="kills with each strategy and number of processes")
     options.add_argument("--operations", type=int, default=OPERATIONS, help="crash points of each command, at most")
-    options.add_argument("--torn", type=int, default=4, help="kills within a write, of each command")
+    options.add_argument("--torn", type=int, default=4, help="kills within a write, and full disks, of each command")
     options.add_argument("--share", type=float, default=1.0, help="share of damaged files that are tried")
     given = options.parse_args()
     torch.set_num_threads(1)
@@ -155,6 +168,8 @@ def main() -> None:
         write("kills", kills(given.kills, given.seed))
     if "crashes" in given.only:
         write("crashes", crashes(given.operations, given.torn, given.seed))
+    if "full" in given.only:
+        write("full", full(given.torn, given.seed))
     if "damage" in given.only:
         write("damage", damages(given.share, given.seed))
 

@@ -19,8 +19,8 @@ from typing import Any
 
 from evenglot.files import UNFINISHED
 from tests.tasks import CONFIG, write_corpora
-from tests.training.commands import FORKS, Command, finish, overrides, story
-from torture.operations import NEVER, Count, fork_commands, kill_before, kill_within
+from tests.training.commands import FORKS, LAST_WORDS, Command, finish, overrides, story
+from torture.operations import NEVER, Count, drop_privileges, fill_at, fork_commands, kill_before, kill_within
 
 SIZES = {"aa": 200, "bb": 60, "cc": 40}
 CHI_IBR = {"strategy": "chi-ibr", "noise": "ignore"}  # so that its mixture moves in a few updates
@@ -229,3 +229,47 @@ def _neither(found: dict[str, str], old: dict[str, str], new: dict[str, str]) ->
     return [
         name for name, each in found.items() if UNFINISHED not in name and each not in (old.get(name), new.get(name))
     ]
+
+
+OUTPUT = 8_000  # bytes that a command may say, since its output is a file, too
+
+
+def starve(scene: Scene, name: str, seed: int, cases: int) -> tuple[Counter[str], list[str]]:
+    """Run a command where the disk becomes full, `cases` times, and once where its folder is read-only.
+
+    It must end with code 2 and lines that name a path, and with the same result when there is room again.
+    """
+    work, chance = WORKS[name], random.Random(f"{seed} {name} starve")
+    scene.operations(work)
+    expected = content(scene.live / work.folder)
+    largest = max(file.stat().st_size for file in (scene.live / work.folder).rglob("*"))
+    sizes = [round(OUTPUT * (max(largest, OUTPUT) / OUTPUT) ** chance.random()) for _ in range(cases)]
+    outcomes, faults = Counter[str](), []
+    for size in (*sizes, None):
+        scene.restore(work.folder)
+        place = scene.live / work.folder if (scene.live / work.folder).exists() else scene.live
+        folders = [place, *(path for path in place.rglob("*") if path.is_dir() and size is None)]
+        if size is None:
+            for folder in folders:
+                folder.chmod(0o500)
+        before = drop_privileges if size is None else partial(fill_at, size)
+        with Command(*scene.words(work.command), output=scene.output, before=before) as command:
+            code, said = command.wait(), command.said
+        for folder in folders:
+            folder.chmod(0o755)
+        where = f"{name}: {'read-only' if size is None else f'full at {size}'}"
+        lines = [spoken[1] for spoken in map(LAST_WORDS.fullmatch, said.splitlines()) if spoken]
+        if code == 0:
+            outcomes["ended"] += 1
+        elif code == 2 and any(str(scene.live) in line for line in lines) and "Traceback" not in said:
+            outcomes["named"] += 1
+        else:
+            faults.append(f"{where}: exit code {code}: {said[-400:]}")
+        try:
+            scene.finish(work.command, work.forks)
+            if wrong := differences(content(scene.live / work.folder), expected):
+                faults.append(f"{where}: {wrong}")
+        except AssertionError as error:
+            faults.append(f"{where}: {error}")
+    scene.restore(work.folder)
+    return outcomes, faults

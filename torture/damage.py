@@ -1,6 +1,7 @@
 """Every file of a run, a store, an export and a grid's results: truncated, flipped, zeroed, swapped, deleted.
 
 Every command that reads them must name the file or its folder, in an error or a warning, or end as with intact ones.
+What reports show of the log and the configuration of a run is counted apart (`SHOWN`).
 """
 
 from __future__ import annotations
@@ -56,6 +57,8 @@ READERS: dict[str, tuple[Reader, ...]] = {
         _reader("report @grid/kept/erm/seed-1 --out @page.html", "page.html"),
     ),
 }
+# What is shown as it is written: of a run that no grid has stored, nothing tells a changed digit from another result.
+SHOWN = {"report": ("config.yaml", "log.jsonl"), "compare": ("log.jsonl",)}
 NAMES = {"scored": "a run", "store": "a store", "export": "an export", "grid/kept": "results of a grid"}
 
 
@@ -89,7 +92,7 @@ def attack(scene: Scene, tree: str, seed: int, share: float = 1.0) -> tuple[Coun
                 seen.add(outcome)
                 if fault:
                     faults.append(f"{kind} {name}: {fault}")
-            outcomes[next(each for each in ("failed", "named", "harmless") if each in seen)] += 1
+            outcomes[next(each for each in ("failed", "shown", "named", "harmless") if each in seen)] += 1
     _restore(scene, tree)
     return outcomes, faults
 
@@ -121,7 +124,7 @@ Outcome = tuple[object, bool, str]  # the result; was it refused? what was said
 def _judge(
     scene: Scene, tree: str, reader: Reader, name: Path, spoilt: bytes | None, expected: Outcome
 ) -> tuple[str, str | None]:
-    """'named', 'harmless' or 'failed', and how."""
+    """'named', 'harmless', 'shown' or 'failed', and how."""
     result, failed, said = _outcome(scene, tree, reader, (name, spoilt))
     is_named = _names(said, scene.live, name)
     if failed is None or (failed and not is_named):
@@ -130,6 +133,8 @@ def _judge(
         return "named", None
     if result == expected[0]:
         return "harmless", None
+    if name.name in SHOWN.get(reader.command[0], ()) and (scene.live / tree / "checkpoints").exists():
+        return "shown", None
     other: list[str] = []
     if isinstance(result, dict) and isinstance(expected[0], dict):  # of the damaged file itself, any content is right
         other = [each for each in differences(result, expected[0]) if Path(reader.writes or "", each) != name]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import mmap
 import os
 import resource
@@ -77,6 +78,18 @@ def kill_within(size: int) -> None:
     signal.signal(signal.SIGXFSZ, signal.SIG_DFL)  # Python ignores it, and the write fails
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
+
+
+def fill_at(size: int) -> None:
+    """From now on, writing fails where a file would become larger than this, as on a full disk."""
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
+
+
+def drop_privileges() -> None:
+    """From now on, permissions are meant for root, too."""
+    version, no_capabilities = (ctypes.c_uint32 * 2)(0x20080522), (ctypes.c_uint32 * 6)()
+    if ctypes.CDLL(None).capset(version, no_capabilities) != 0:
+        raise OSError("capset failed")
 
 
 class Count:
