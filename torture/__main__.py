@@ -100,7 +100,7 @@ def kills(each: int, seed: int) -> str:
 def crashes(operations: int, torn: int, seed: int) -> str:
     """Commands killed before operations on files and within writes."""
     lines = [
-        "| command | operations | killed before | killed again | started again | differences, leftovers |",
+        "| command | operations | killed before or within a write | killed again | started again | differences, leftovers |",
         "|---|--:|--:|--:|--:|--:|",
     ]
     with tempfile.TemporaryDirectory() as folder:
@@ -127,7 +127,7 @@ def full(cases: int, seed: int) -> str:
 
 def damages(share: float, seed: int) -> str:
     """Damaged files of what the commands have written."""
-    lines = ["| files of | tried | named | harmless | shown as written | failed |", "|---|--:|--:|--:|--:|--:|"]
+    lines = ["| files of | tried | named | harmless | taken as written | failed |", "|---|--:|--:|--:|--:|--:|"]
     with tempfile.TemporaryDirectory() as folder:
         scene = crash_points.Scene(Path(folder))
         damage.furnish(scene)
