@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import shutil
 import subprocess
 import sys
@@ -23,6 +24,7 @@ from torture.files import alarm
 
 KINDS = ("truncate", "flip", "zero", "swap", "delete")
 SECONDS = 300  # after which a command counts as hanging: the slowest needs few
+DIGITS = re.compile(r"\d+")
 LOCKS = (".lock", ".grid.lock")  # always empty
 
 
@@ -126,7 +128,7 @@ def _judge(
 ) -> tuple[str, str | None]:
     """'named', 'harmless', 'shown' or 'failed', and how."""
     result, failed, said = _outcome(scene, tree, reader, (name, spoilt))
-    is_named = _names(said, scene.live, name)
+    is_named = _names(_new_lines(said, expected[2]), scene.live, name)  # many name their folder when all is well
     if failed is None or (failed and not is_named):
         return "failed", f"{reader.command[0]}: {said[-300:]!r}"
     if is_named:
@@ -141,6 +143,12 @@ def _judge(
         if not other:
             return "harmless", None
     return "failed", f"{reader.command[0]}: another result, silently {other}"
+
+
+def _new_lines(said: str, usual: str) -> str:
+    """What is not said when nothing is damaged, whatever the numbers."""
+    known = {DIGITS.sub("", line) for line in usual.splitlines()}
+    return "\n".join(line for line in said.splitlines() if DIGITS.sub("", line) not in known)
 
 
 def _names(said: str, root: Path, name: Path) -> bool:

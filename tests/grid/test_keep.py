@@ -70,7 +70,7 @@ def test_results_of_another_run_are_noticed(stored, name):
     file = stored / "erm" / "seed-1" / name
     shutil.copy(stored / "chi" / "seed-1" / name, file)
     for read in (lambda: read_scored_run(Run(file.parent), "erm", "test"), lambda: run_data(Run(file.parent), "erm")):
-        with pytest.raises(RunError) as caught:
+        with pytest.raises(ValueError, match="checksums.json") as caught:
             read()
         assert str(file.parent) in str(caught.value)
 
