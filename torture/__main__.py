@@ -1,6 +1,6 @@
 """`make torture`: every attack, with counts; the figures go to docs/reliability.md, between its two marks.
 
-python -m torture [--cases 200] [--states 20000] [--seed 1] [--only states files]
+python -m torture [--only states files kills crashes full damage] [--seed 1] [--cases 200] ...
 """
 
 from __future__ import annotations
@@ -14,13 +14,16 @@ from pathlib import Path
 
 import torch
 
+from torture import crash_points, damage
+from torture import kills as training_kills
 from torture.files import TARGETS, attack
 from torture.mutations import at_random
 from torture.scene import make_scene
 from torture.states import CASES, balancer_of, fault, work
 
+OPERATIONS = 10_000  # more than a command has: all of them
 PAGE = Path(__file__).parent.parent / "docs" / "reliability.md"
-BEGIN, END = "<!-- figures: begin -->", "<!-- figures: end -->"
+ATTACKS = ["states", "files", "kills", "crashes", "full", "damage"]
 Row = tuple[str, Counter[str], int]  # what, how often each outcome, faults
 
 
@@ -71,20 +74,104 @@ def table(rows: list[Row], seed: int) -> str:
     return "\n".join(lines)
 
 
+def kills(each: int, seed: int) -> str:
+    """Killed runs, `each` with every strategy and number of processes."""
+    lines, total, faults = [], Counter[str](), []
+    with tempfile.TemporaryDirectory() as folder:
+        scene = training_kills.Scene(Path(folder))
+        for name in training_kills.STRATEGIES:
+            counts = []
+            for processes in (1, 2, 3):
+                outcomes, wrong = training_kills.again_and_again(scene, name, processes, each, seed)
+                counts.append(outcomes.total())
+                total, faults = total + outcomes, faults + wrong
+            changed = Counter[str]()
+            for order in training_kills.ORDERS if name in training_kills.CHANGING else ():
+                outcomes, wrong = training_kills.with_others(scene, name, order, seed)
+                changed, faults = changed + outcomes, faults + wrong
+            total += changed
+            lines.append(f"| {name} | {' | '.join(map(str, counts))} | {changed.total() or '-'} |")
+            print(lines[-1], *faults, sep="\n", flush=True)
+    moments = ", ".join(f"{count} {kind}" for kind, count in sorted(total.items()))
+    head = ["| killed | 1 process | 2 | 3 | changed in between |", "|---|--:|--:|--:|--:|"]
+    return "\n".join([*head, *lines, "", f"{total.total()} kills ({moments}): {len(faults)} differences."])
+
+
+def crashes(operations: int, torn: int, seed: int) -> str:
+    """Commands killed before operations on files and within writes."""
+    lines = [
+        "| command | operations | killed before or in a write | killed again | started again | differences, leftovers |",
+        "|---|--:|--:|--:|--:|--:|",
+    ]
+    with tempfile.TemporaryDirectory() as folder:
+        scene = crash_points.Scene(Path(folder))
+        for name, work in crash_points.WORKS.items():
+            seen, faults = crash_points.crash(scene, name, seed, operations, 0 if work.forks else torn)
+            counts = (seen["operations"], seen["killed"], seen["killed twice"], seen["started again"], len(faults))
+            lines.append(f"| {name} | {' | '.join(map(str, counts))} |")
+            print(lines[-1], *faults, sep="\n", flush=True)
+    return "\n".join(lines)
+
+
+def full(cases: int, seed: int) -> str:
+    """Commands on full and read-only disks."""
+    lines = ["| command | tried | refused by name | had room enough | failed |", "|---|--:|--:|--:|--:|"]
+    with tempfile.TemporaryDirectory() as folder:
+        scene = crash_points.Scene(Path(folder))
+        for name in (name for name, work in crash_points.WORKS.items() if not work.forks):
+            seen, faults = crash_points.starve(scene, name, seed, cases)
+            lines.append(f"| {name} | {cases + 1} | {seen['named']} | {seen['ended']} | {len(faults)} |")
+            print(lines[-1], *faults, sep="\n", flush=True)
+    return "\n".join(lines)
+
+
+def damages(share: float, seed: int) -> str:
+    """Damaged files of what the commands have written."""
+    lines = ["| files of | tried | named | harmless | taken as written | failed |", "|---|--:|--:|--:|--:|--:|"]
+    with tempfile.TemporaryDirectory() as folder:
+        scene = crash_points.Scene(Path(folder))
+        damage.furnish(scene)
+        for tree, name in damage.NAMES.items():
+            seen, faults = damage.attack(scene, tree, seed, share)
+            counts = (seen[each] for each in ("named", "harmless", "shown", "failed"))
+            lines.append(f"| {name} | {seen.total()} | {' | '.join(map(str, counts))} |")
+            print(lines[-1], *faults, sep="\n", flush=True)
+    return "\n".join(lines)
+
+
+def write(name: str, text: str) -> None:
+    """Put figures between the marks that have this name."""
+    page = PAGE.read_text(encoding="utf-8")
+    begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
+    before, after = page.partition(begin)[0], page.partition(end)[2]
+    PAGE.write_text(f"{before}{begin}\n{text}\n{end}{after}", encoding="utf-8")
+
+
 def main() -> None:
     """Attack, and write the figures."""
     options = argparse.ArgumentParser(prog="torture")
     options.add_argument("--cases", type=int, default=200, help="changed files of each kind")
     options.add_argument("--states", type=int, default=20_000, help="changed states of balancers")
     options.add_argument("--seed", type=int, default=1)
-    options.add_argument("--only", nargs="*", choices=["states", "files"], default=["states", "files"])
+    options.add_argument("--only", nargs="*", choices=ATTACKS, default=ATTACKS)
+    options.add_argument("--kills", type=int, default=5, help="kills with each strategy and number of processes")
+    options.add_argument("--operations", type=int, default=OPERATIONS, help="crash points of each command, at most")
+    options.add_argument("--torn", type=int, default=4, help="kills within a write, and full disks, of each command")
+    options.add_argument("--share", type=float, default=1.0, help="share of damaged files that are tried")
     given = options.parse_args()
     torch.set_num_threads(1)
     rows = [states(given.states, given.seed)] if "states" in given.only else []
     rows += files(given.cases, given.seed) if "files" in given.only else []
-    text = PAGE.read_text(encoding="utf-8")
-    before, after = text.partition(BEGIN)[0], text.partition(END)[2]
-    PAGE.write_text(f"{before}{BEGIN}\n{table(rows, given.seed)}\n{END}{after}", encoding="utf-8")
+    if rows:
+        write("figures", table(rows, given.seed))
+    if "kills" in given.only:
+        write("kills", kills(given.kills, given.seed))
+    if "crashes" in given.only:
+        write("crashes", crashes(given.operations, given.torn, given.seed))
+    if "full" in given.only:
+        write("full", full(given.torn, given.seed))
+    if "damage" in given.only:
+        write("damage", damages(given.share, given.seed))
 
 
 if __name__ == "__main__":

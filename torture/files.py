@@ -131,6 +131,13 @@ def sealed_meta(content: dict[str, Any]) -> dict[str, Any]:
     return {**content, "checksum": key_of(content["about"], content["files"])}
 
 
+def sealed_content(content: dict[str, Any]) -> dict[str, Any]:
+    """Other JSON with the checksum of its content."""
+    from evenglot.seals import sealed
+
+    return sealed(content)
+
+
 def damage_weights(scene: Path, chance: random.Random) -> None:
     """Change the header of model.safetensors, with size and checksum to match in state.json."""
     from zlib import crc32
@@ -319,7 +326,7 @@ TARGETS = {
     target.name: target
     for target in (
         Target("log", damage_log, read_report),
-        Target("scores", json_damage("runs/first/scores.json"), read_report),
+        Target("scores", json_damage("runs/first/scores.json", sealed_content), read_report),
         Target("statistics", damage_statistics, read_report),
         Target("baseline", json_damage("runs/erm/baseline.json"), read_baseline, ("runs/erm",)),
         Target("config", damage_config, read_config),
@@ -327,7 +334,7 @@ TARGETS = {
         Target("weights", damage_weights, read_model),
         Target("manifest", json_damage("store/manifest.json", sealed_manifest), read_store, ("store",)),
         Target("meta", json_damage("store/held_out.*/meta.json", sealed_meta), read_store, ("store",)),
-        Target("export", json_damage("export/evenglot.json"), read_export, ("export",)),
+        Target("export", json_damage("export/evenglot.json", sealed_content), read_export, ("export",)),
         Target("state, resumed", json_damage(STATE, sealed_state), read_resume),
         Target("weights, resumed", damage_weights, read_resume),
     )

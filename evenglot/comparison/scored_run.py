@@ -18,6 +18,7 @@ from evenglot.runs.events import (
     of_kind,
 )
 from evenglot.runs.log import read_log
+from evenglot.runs.results import refuse_changed_results
 from evenglot.runs.run import Run, RunError
 from evenglot.runs.scores import read_scores_file, scored_with, scores_file, statistics_file
 from evenglot.runs.standings import Standings, best_validation, strategy_of
@@ -62,6 +63,7 @@ class ScoredRun:
 
 def read_scored_run(run: Run, row: str, split: str) -> ScoredRun:
     """Read a run scored by `evenglot score` on a split."""
+    refuse_changed_results(run.folder)
     if not run.log_file.exists():
         if run.folder.is_file():
             raise RunError(f"{run.folder}: is a file, expected a run folder")

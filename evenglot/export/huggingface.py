@@ -36,6 +36,7 @@ from evenglot.model.search import greedy
 from evenglot.model.transformer import Shape, Transformer
 from evenglot.runs.checkpoint import fingerprint, load_model, write_tensors
 from evenglot.runs.run import Run
+from evenglot.seals import checksums, sealed
 from evenglot.symbols import EOS, PAD
 
 NOT_STATED = Sharing()
@@ -85,7 +86,7 @@ def export(
             encoding="utf-8",
         )
         about = {"evenglot": __version__, "weights": fingerprint(checkpoint), "step": checkpoint.step}
-        write_json(unfinished / MARKER, about)
+        write_json(unfinished / MARKER, sealed({**about, "files": checksums(unfinished)}))
     return report
 
 

@@ -32,6 +32,7 @@ from evenglot.model.pretrained import Pretrained
 from evenglot.model.search import greedy
 from evenglot.runs.checkpoint import Checkpoint, fingerprint, write_tensors
 from evenglot.runs.run import Run
+from evenglot.seals import checksums, sealed
 
 WRITTEN = {*VOCABULARIES, *OTHERS, WEIGHTS, ADAPTER_CONFIG, ADAPTER_WEIGHTS, "README.md", MARKER}
 
@@ -68,7 +69,7 @@ def export_pretrained(
         card = model_card(run, config, report.summary, _usage(tokenizers, config, sharing, adapter), sharing)
         (unfinished / "README.md").write_text(card, encoding="utf-8")
         about = {"evenglot": __version__, "weights": fingerprint(checkpoint), "step": checkpoint.step}
-        write_json(unfinished / MARKER, about)
+        write_json(unfinished / MARKER, sealed({**about, "files": checksums(unfinished)}))
     return report
 
 

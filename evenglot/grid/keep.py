@@ -12,6 +12,7 @@ from evenglot.config.changes import FREE_IN_GRID
 from evenglot.files import finished_folder, without_paths
 from evenglot.grid.plan import Job
 from evenglot.runs.log import copy_log
+from evenglot.runs.results import seal_results
 from evenglot.runs.run import BASELINES, ChangedSettingsError, Run, RunError
 from evenglot.runs.scores import scored_with, scores_file, statistics_file
 
@@ -34,6 +35,7 @@ def keep(job: Job, split: str, folder: Path, root: Path) -> None:
         copy_log(job.run.log_file, target / "log.jsonl", lambda event: without_paths(event, root))
         for file in (scores_file(job.run, split), statistics_file(job.run, split), *job.run.folder.glob(BASELINES)):
             shutil.copy(file, target / file.name)
+        seal_results(target)
 
 
 def kept(job: Job, split: str, beam: int, folder: Path, root: Path) -> bool:

@@ -17,6 +17,7 @@ from evenglot.reporting.warnings import mean_shares, warnings
 from evenglot.runs.events import Event, StepEvent, of_kind
 from evenglot.runs.history import History, LogNotStartedError, Series, history
 from evenglot.runs.log import read_log
+from evenglot.runs.results import refuse_changed_results
 from evenglot.runs.run import Run
 from evenglot.runs.scores import Scores, read_scores
 from evenglot.scoring.metrics import METRICS, PRIMARY, Metric
@@ -76,6 +77,7 @@ def unique_names(runs: Sequence[Run], names: Sequence[str] | None = None) -> lis
 def run_data(run: Run, name: str, *, live: bool = False) -> Data:
     """Data of one run; `state` is waiting, running, stopped, done or broken (waiting and broken have a `message`)."""
     try:
+        refuse_changed_results(run.folder)
         events = read_log(run.log_file)
         story = history(events)
     except (OSError, ValueError) as error:

@@ -229,17 +229,20 @@ def checkpoints(root: Path) -> list[Checkpoint]:
 
 
 def latest(root: Path, warn: Callable[[str], object]) -> tuple[Checkpoint, Content] | None:
-    """The newest intact checkpoint with its content; None if there are no checkpoints. Warns of damaged ones."""
-    folders = _step_folders(root)
+    """The newest intact checkpoint with its content; None if there are no checkpoints. Warns of damaged ones.
+
+    Of those that are older, only the state is looked at.
+    """
+    found, folders = None, _step_folders(root)
     for folder in reversed(folders):
         try:
             checkpoint = open_checkpoint(folder)
-            return checkpoint, checkpoint.read()
+            found = found or (checkpoint, checkpoint.read())
         except DamagedCheckpointError as error:
             warn(f"{error}; skipping this checkpoint")
-    if folders:
+    if folders and found is None:
         raise DamagedCheckpointError(f"{root}: all checkpoints are damaged; restore a backup or start a new run")
-    return None
+    return found
 
 
 def find(root: Path, which: str) -> Checkpoint | None:

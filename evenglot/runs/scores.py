@@ -11,6 +11,7 @@ from evenglot.directions import Direction, parse
 from evenglot.reading import read_json
 from evenglot.records import read_record
 from evenglot.runs.run import Run, RunError
+from evenglot.seals import unsealed
 
 Scored = Mapping[str, float | None]  # by metric, with further numbers such as `lines`
 
@@ -39,8 +40,7 @@ class Scores:
 def read_scores_file(file: Path) -> Scores:
     """Read and check a file of scores: every metric that has a mean has a score in every direction."""
     try:
-        content = read_json(file)
-        scores = read_record(Scores, content)
+        scores = read_record(Scores, unsealed(read_json(file)))
         for name, row in {**scores.directions, "worst": scores.worst}.items():
             if missing := [metric for metric in scores.macro if not isinstance(row.get(metric), int | float)]:
                 raise ValueError(f"`{name}`: no number for {missing[0]}")

@@ -26,6 +26,7 @@ from evenglot.scoring.reference_loss import reference_losses, too_long
 from evenglot.scoring.scorer import Scorer
 from evenglot.scoring.sentence_statistics import SentenceStatistics, references_digest
 from evenglot.scoring.summary import summary
+from evenglot.seals import sealed
 from evenglot.wording import counted
 
 
@@ -130,7 +131,7 @@ def score_run(
         bars.note(f"no off-target rates: {missing('langid', 'py3langid')}")
     scores, statistics = score_split(store, split, folder, tokenize=tokenize, comet=comet, model_counts=model_counts)
     statistics.save(statistics_file(run, split))
-    write_json(scores_file(run, split), {**scores, "made": made})  # last, so that scores imply all other files
+    write_json(scores_file(run, split), sealed({**scores, "made": made}))  # last, so that scores imply all other files
     return {**scores, "made": made}, store
 
 

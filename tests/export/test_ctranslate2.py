@@ -3,10 +3,12 @@
 import copy
 import dataclasses
 import json
+import re
 import shutil
 import subprocess
 import sys
 from collections import Counter
+from pathlib import Path
 
 import pytest
 import sacrebleu
@@ -18,6 +20,7 @@ from evenglot.corpus.prepare import prepare
 from evenglot.corpus.vocabulary import train_vocabulary
 from evenglot.export.ctranslate2 import Report, compare, export
 from evenglot.inference.ctranslate2 import CTranslate2Engine, convert, weights
+from evenglot.inference.ctranslate2.convert import converted
 from evenglot.model.search import beam_search
 from evenglot.progress import Bars
 from evenglot.runs.checkpoint import load_model
@@ -313,6 +316,7 @@ def test_text_that_looks_like_a_tag_is_text(exported, tmp_path):
     shutil.copytree(exported, tmp_path / "model")
     vocabulary = train_vocabulary(["αβγ δε", "εδ γβα", "αδ βε γ"], size=20, tags=[">>aa<<", ">>bb<<", ">>cc<<"])
     (tmp_path / "model" / "source.model").write_bytes(vocabulary)
+    (tmp_path / "model" / "evenglot.json").write_text(json.dumps({"files": {}}))  # not to be taken for damage
     tag, unknown = run_script(tmp_path / "model", "bb", text=">>aa<<\n☃\n").stdout.decode().splitlines()
     assert tag == unknown
 
@@ -397,6 +401,44 @@ def test_an_export_that_does_something_else_is_not_written(to_english, tmp_path,
             export(to_english, tmp_path / name)
     assert [path.name for path in tmp_path.iterdir()] == ["old"]
     assert (tmp_path / "old" / "model.bin").read_bytes() == before
+
+
+# ------------------------------------------------------------------------------------------------------- damaged
+
+
+def _flip(file):
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 1
+    file.write_bytes(content)
+
+
+@pytest.mark.parametrize("name", sorted(FILES - {"README.md", "translate.py"}))
+def test_a_damaged_export_is_refused(exported, tmp_path, name):
+    folder = Path(shutil.copytree(exported, tmp_path / "model"))
+    _flip(folder / name)
+    with pytest.raises(ValueError, match=f"/model.*{re.escape(name)}"):
+        CTranslate2Engine(folder, 1)
+
+
+@pytest.mark.parametrize("name", ["model.bin", "source.model"])
+def test_its_script_refuses_it_too(exported, tmp_path, name):
+    folder = Path(shutil.copytree(exported, tmp_path / "model"))
+    _flip(folder / name)
+    done = run_script(folder, "aa", text="gonas\n")
+    assert done.returncode == 1
+    assert done.stdout == b""
+    (line,) = done.stderr.decode().splitlines()
+    assert str(folder / name) in line
+
+
+def test_a_damaged_conversion_of_a_run_is_made_again(to_english):
+    chosen = to_english.best()
+    model = load_model(chosen)
+    file = converted(to_english, chosen, model) / "model.bin"
+    before = file.read_bytes()
+    _flip(file)
+    assert converted(to_english, chosen, model) == file.parent
+    assert file.read_bytes() == before
 
 
 # ------------------------------------------------------------------------------------------------------- refused

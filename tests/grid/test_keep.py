@@ -13,6 +13,7 @@ from evenglot.comparison.scored_run import read_scored_run
 from evenglot.files import without_paths
 from evenglot.grid.status import grid_results, grid_status
 from evenglot.grid.work import run_grid
+from evenglot.reporting.page_data import run_data
 from evenglot.runs.run import ChangedSettingsError, Run, RunError
 from tests.grid.folder import GridFolder, names
 from tests.tasks import CONFIG
@@ -47,7 +48,7 @@ def elsewhere(complete, tmp_path):
 
 def test_what_is_stored_is_small_and_has_no_local_path(complete, stored, conf):
     files = sorted(file.relative_to(stored).as_posix() for file in stored.rglob("*.*"))
-    usual = ["config.yaml", "log.jsonl", "scores.json", "statistics.npz"]
+    usual = ["checksums.json", "config.yaml", "log.jsonl", "scores.json", "statistics.npz"]
     assert files == [
         *(f"chi/seed-1/{name}" for name in usual),
         *sorted(f"erm/seed-1/{name}" for name in [*usual, "baseline-train-token.json"]),
@@ -62,6 +63,17 @@ def test_a_stored_run_gives_the_same_result(complete, stored):
     here, there = (read_scored_run(run, "erm", "test") for run in (complete.run("erm"), Run(stored / "erm" / "seed-1")))
     for key in ("seed", "strategy", "tau", "pairs", "passes", "cost", "signature"):
         assert getattr(here, key) == getattr(there, key)
+
+
+@pytest.mark.parametrize("name", ["config.yaml", "log.jsonl", "scores.json", "statistics.npz", "checksums.json"])
+def test_results_of_another_run_are_noticed(stored, name):
+    file = stored / "erm" / "seed-1" / name
+    own, other = file.read_bytes(), (stored / "chi" / "seed-1" / name).read_bytes()
+    file.write_bytes(other if other != own else other + b"\n")  # after few updates, both may translate the same
+    for read in (lambda: read_scored_run(Run(file.parent), "erm", "test"), lambda: run_data(Run(file.parent), "erm")):
+        with pytest.raises(ValueError, match="checksums.json") as caught:
+            read()
+        assert str(file.parent) in str(caught.value)
 
 
 def test_stored_runs_need_not_be_repeated(complete, stored):

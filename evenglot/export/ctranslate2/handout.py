@@ -11,13 +11,23 @@ from evenglot.inference.ctranslate2.engine import BATCH
 SCRIPT = '''\
 """Translate a text line by line: python translate.py LANGUAGE < text > translation"""
 
+import json
 import sys
+import zlib
 from pathlib import Path
 
 import ctranslate2
 import sentencepiece
 
 here = Path(__file__).resolve().parent
+file = here / "evenglot.json"
+try:  # Was anything damaged on its way here?
+    for name, (_, checksum) in json.loads(file.read_text(encoding="utf-8"))["files"].items():
+        file = here / name
+        if zlib.crc32(file.read_bytes()) != checksum:
+            raise ValueError("changed since it was exported")
+except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
+    sys.exit(f"{{file}}: damaged ({{error!r}}); copy the folder again")
 source = sentencepiece.SentencePieceProcessor(model_file=str(here / "source.model"))
 target = sentencepiece.SentencePieceProcessor(model_file=str(here / "target.model"))
 tag = f">>{{sys.argv[1]}}<<" if len(sys.argv) > 1 else ""  # of the {side} language: see README.md

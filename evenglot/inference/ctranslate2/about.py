@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ import sentencepiece
 from evenglot.directions import Direction, tag, tag_kind
 from evenglot.reading import read_json
 from evenglot.records import read_record
+from evenglot.seals import refuse_changed, unsealed
 
 ABOUT = "evenglot.json"
 
@@ -25,16 +26,26 @@ class About:
     directions: Sequence[str] = ()
     tags: Sequence[str] = ()
     step: int = 0
+    files: Mapping[str, Sequence[int]] = field(default_factory=dict)  # sizes and checksums; older exports have none
 
 
 def read_about(folder: Path) -> dict[str, Any] | None:
     """The metadata of an export for CTranslate2; None if the folder is not one."""
     try:
-        content: dict[str, Any] = read_json(folder / ABOUT)
+        content = unsealed(read_json(folder / ABOUT))
         about = read_record(About, content)
     except (OSError, ValueError):
         return None
     return content if about.format == "ctranslate2" else None
+
+
+def verified_about(folder: Path) -> dict[str, Any]:
+    """The metadata of an export for CTranslate2; ValueError if it is none, or if one of its files has changed."""
+    about = read_about(folder)
+    if about is None:
+        raise ValueError(f"{folder}: not an export for CTranslate2 (no valid {ABOUT})")
+    refuse_changed(folder, about.get("files", {}), "export the model again, or restore a backup")
+    return about
 
 
 def vocabulary(folder: Path, side: str) -> sentencepiece.SentencePieceProcessor:

@@ -8,20 +8,24 @@ from typing import Any, Literal
 from evenglot.config import Config
 from evenglot.directions import SIDES
 from evenglot.files import finished_folder, write_json
-from evenglot.inference.ctranslate2.about import ABOUT, describe, pieces_of, read_about
+from evenglot.inference.ctranslate2.about import ABOUT, describe, pieces_of, verified_about
 from evenglot.inference.ctranslate2.weights import convert
 from evenglot.inference.vocabularies import read_vocabularies
 from evenglot.model.transformer import Transformer
 from evenglot.runs.checkpoint import Checkpoint, fingerprint
 from evenglot.runs.run import Run
+from evenglot.seals import checksums, sealed
 
 Quantization = Literal["float32", "float16", "bfloat16", "int16", "int8"]
 
 
 def converted(run: Run, chosen: Checkpoint, model: Transformer, quantization: Quantization = "float32") -> Path:
-    """The folder of the converted model of a checkpoint, created on first use inside the run folder."""
+    """The folder of the converted model of a checkpoint, created on first use inside the run folder.
+
+    It can be made at any time, so that a damaged one is replaced.
+    """
     folder = run.folder / "ctranslate2" / f"{quantization}-{fingerprint(chosen)}"
-    if read_about(folder) is None:
+    if not _is_intact(folder):
         folder.parent.mkdir(exist_ok=True)
         with finished_folder(folder) as unfinished:
             write_model(run, run.config(), chosen, model, quantization, unfinished)
@@ -40,5 +44,13 @@ def write_model(
     about = describe(
         config.data.directions, model.shape.max_positions, quantization, run.folder.resolve().name, chosen.step
     )
-    write_json(folder / ABOUT, about)
+    about["files"] = checksums(folder)
+    write_json(folder / ABOUT, sealed(about))
     return about
+
+
+def _is_intact(folder: Path) -> bool:
+    try:
+        return bool(verified_about(folder))
+    except (OSError, ValueError):
+        return False

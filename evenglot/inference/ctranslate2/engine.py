@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from evenglot.directions import SIDES
-from evenglot.inference.ctranslate2.about import ABOUT, pieces_of, read_about, vocabulary
+from evenglot.inference.ctranslate2.about import pieces_of, verified_about, vocabulary
 from evenglot.inference.ctranslate2.package import package
 from evenglot.model.search import Hypothesis
 from evenglot.symbols import EOS
@@ -17,9 +17,7 @@ class CTranslate2Engine:
     """Translates with an exported folder, from ids to ids like `beam_search`."""
 
     def __init__(self, folder: Path, threads: int | None = None) -> None:
-        about = read_about(folder)
-        if about is None:
-            raise ValueError(f"{folder}: not an export for CTranslate2 (no valid {ABOUT})")
+        about = verified_about(folder)
         self.max_positions: int = about["max_positions"]
         self._source, target = (pieces_of(vocabulary(folder, side)) for side in SIDES)
         self._target_ids = {piece: i for i, piece in enumerate(target)}

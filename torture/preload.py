@@ -1,0 +1,9 @@
+"""What commands import when they need it: loaded once, before they are forked."""
+
+import ctranslate2  # noqa: F401
+import transformers.models.marian.tokenization_marian
+import transformers.models.mbart.modeling_mbart  # noqa: F401
+
+from evenglot.scoring.off_target import can_identify
+
+can_identify()  # loads a model
