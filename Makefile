@@ -43,8 +43,10 @@ bench: .venv/ready       ## benchmarks; the tables go to benchmarks/results/
 bench-peers: .venv/ready ## training speed beside other toolkits; e.g. make bench-peers ARGS="--size tiny mini --repeats 5"
 	$(BIN)/python -m benchmarks.peers $(ARGS)
 
-torture: .venv/ready     ## attack files and states; the figures go to docs/reliability.md
+torture: .venv/ready     ## attack files and states, then serve; the figures go to docs/reliability.md
 	$(BIN)/python -m torture $(ARGS)
+	$(BIN)/python -m torture.readers
+	$(BIN)/python -m torture.load
 
 clean:           ## forget the environment and all caches
 	rm -rf .venv .venv-docs .bench site demo .pytest_cache .mypy_cache .ruff_cache .hypothesis
