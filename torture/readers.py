@@ -16,8 +16,10 @@ import shutil
 import tempfile
 import traceback
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from itertools import repeat
 from pathlib import Path
 from typing import Any
 
@@ -222,25 +224,48 @@ def request_case(run: Path) -> Case:
     return case
 
 
-def cases_in(folder: Path) -> Iterator[tuple[str, Case]]:
-    """All kinds, each with an example of its own."""
-    runs = (example_run(folder / str(number)) for number in range(20))
-    run = next(runs)
-    yield "requests to serve", request_case(run)
-    yield "text", text_case(run)
-    yield "log", log_case(run / "log.jsonl")
-    yield "statistics", statistics_case(run)
-    yield "config", config_case(run / "config.yaml")
+def scores_case(run: Path) -> Case:
+    """Scores."""
     file = run / "scores.json"
-    yield "scores", json_case(file, lambda: read_scores_file(file))
-    export = run.parent / "export"
-    yield "export", json_case(export / "evenglot.json", lambda: read_about(export))
-    saved = run / "checkpoints" / "step-00000400"
-    yield "checkpoint and state", json_case(saved / "state.json", lambda: resume_check(saved), sealed_state)
+    return json_case(file, lambda: read_scores_file(file))
+
+
+def export_case(run: Path) -> Case:
+    """What an export says of itself."""
+    folder = run.parent / "export"
+    return json_case(folder / "evenglot.json", lambda: read_about(folder))
+
+
+def checkpoint_case(run: Path) -> Case:
+    """The state in a checkpoint."""
+    (folder,) = (run / "checkpoints").iterdir()
+    return json_case(folder / "state.json", lambda: resume_check(folder), sealed_state)
+
+
+def manifest_case(run: Path) -> Case:
+    """The manifest of the store."""
     store = run.parent / "store"
-    yield "manifest", json_case(store / "manifest.json", lambda: open_store(store, verify=False), sealed_manifest)
-    (part,) = store.glob("scan.*")
-    yield "meta", json_case(part / "meta.json", lambda: contents(part), sealed_meta)
+    return json_case(store / "manifest.json", lambda: open_store(store, verify=False), sealed_manifest)
+
+
+def meta_case(run: Path) -> Case:
+    """The checksums of a part of the store."""
+    (part,) = (run.parent / "store").glob("scan.*")
+    return json_case(part / "meta.json", lambda: contents(part), sealed_meta)
+
+
+KINDS: dict[str, Callable[[Path], Case]] = {
+    "requests to serve": request_case,
+    "text": text_case,
+    "log": lambda run: log_case(run / "log.jsonl"),
+    "statistics": statistics_case,
+    "config": lambda run: config_case(run / "config.yaml"),
+    "scores": scores_case,
+    "export": export_case,
+    "checkpoint and state": checkpoint_case,
+    "manifest": manifest_case,
+    "meta": meta_case,
+}
 
 
 def resume_check(folder: Path) -> None:
@@ -249,10 +274,10 @@ def resume_check(folder: Path) -> None:
     refuse_invalid(found.read_state(), found, ["glg-en", "por-en"])
 
 
-def all_rows(cases: int, seed: int) -> dict[str, tuple[Row, list[str]]]:
-    """Every kind, with its faults."""
+def rows_of(kind: str, cases: int, seed: int) -> tuple[Row, list[str]]:
+    """One kind, on an example of its own."""
     with tempfile.TemporaryDirectory() as folder:
-        return {kind: attack(case, kind, cases, seed) for kind, case in cases_in(Path(folder))}
+        return attack(KINDS[kind](example_run(Path(folder))), kind, cases, seed)
 
 
 def main() -> None:
@@ -267,12 +292,14 @@ def main() -> None:
         "|---|--:|--:|--:|--:|--:|",
     ]
     total = Row()
-    for kind, (row, faults) in all_rows(given.cases, given.seed).items():
-        print("\n".join(faults[:20]), flush=True)
-        for name in ("deep", "accepted", "shallow", "faults"):
-            setattr(total, name, getattr(total, name) + getattr(row, name))
-        total.memory = max(total.memory, row.memory)
-        lines.append(_line(kind, row))
+    with ProcessPoolExecutor(2) as pool:
+        found = pool.map(rows_of, KINDS, repeat(given.cases), repeat(given.seed))
+        for kind, (row, faults) in zip(KINDS, found, strict=True):
+            print("\n".join([_line(kind, row), *faults[:20]]), flush=True)
+            for name in ("deep", "accepted", "shallow", "faults"):
+                setattr(total, name, getattr(total, name) + getattr(row, name))
+            total.memory = max(total.memory, row.memory)
+            lines.append(_line(kind, row))
     write_figures("readers", [f"Seed {given.seed}.", "", *lines, _line("all", total)])
 
 
