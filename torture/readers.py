@@ -1,4 +1,4 @@
-"""Readers on changed files, cheap enough for thousands of cases: python -m torture.readers [--cases 3000] [--seed 1]
+"""Readers on changed files, cheap enough for thousands of cases: python -m torture.readers [--cases 2200] [--seed 1]
 
 Each case changes a well-formed file of the stored example (tests/formats) at one to three places, with valid checksums
 where it has one, and reads it in this process. An error of the parser itself (no JSON, no archive) is *shallow*: the
@@ -283,7 +283,7 @@ def rows_of(kind: str, cases: int, seed: int) -> tuple[Row, list[str]]:
 def main() -> None:
     """Attack, and write the figures."""
     options = argparse.ArgumentParser(prog="torture.readers")
-    options.add_argument("--cases", type=int, default=3_000, help="of each kind")
+    options.add_argument("--cases", type=int, default=2_200, help="of each kind")
     options.add_argument("--seed", type=int, default=1)
     given = options.parse_args()
     torch.set_num_threads(1)
