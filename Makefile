@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PARALLEL := -n auto --maxprocesses 4 --dist loadfile
 
-.PHONY: demo test test-all lint docs bench bench-peers torture clean help
+.PHONY: lock demo test test-all lint docs bench bench-peers torture clean help
 
 help:            ## what can be made
 	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/:.*## */\t/' | expand -t 12
@@ -43,8 +43,13 @@ bench: .venv/ready       ## benchmarks; the tables go to benchmarks/results/
 bench-peers: .venv/ready ## training speed beside other toolkits; e.g. make bench-peers ARGS="--size tiny mini --repeats 5"
 	$(BIN)/python -m benchmarks.peers $(ARGS)
 
-torture: .venv/ready     ## attack files and states; the figures go to docs/reliability.md
+torture: .venv/ready     ## attack files and states, then serve; the figures go to docs/reliability.md
 	$(BIN)/python -m torture $(ARGS)
+	$(BIN)/python -m torture.readers
+	$(BIN)/python -m torture.load
+
+lock: .venv/ready        ## requirements.lock with hashes, and docs/licences.md, from the packages in .venv
+	$(BIN)/python scripts/lock
 
 clean:           ## forget the environment and all caches
 	rm -rf .venv .venv-docs .bench site demo .pytest_cache .mypy_cache .ruff_cache .hypothesis

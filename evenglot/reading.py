@@ -7,6 +7,7 @@ import math
 import os
 import re
 import stat
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,21 @@ _LONG_NUMBER = re.compile(r"\d{19}|[eE]\+?\d{3}")  # or a text with such digits
 
 class UnreadableError(ValueError):
     """A file cannot be what it should be; the message has no path."""
+
+
+class LaterFormatError(ValueError):
+    """A file is of a later version of evenglot. It is intact, so nothing may take its place."""
+
+
+def refuse_later(content: Mapping[str, Any], path: Path, supported: int, key: str = "format") -> None:
+    """Raise LaterFormatError if the format of a file, by its number, is later than those we know; old files have none.
+
+    What is no number is left to the checks of the content.
+    """
+    if type(found := content.get(key)) is int and found > supported:
+        raise LaterFormatError(
+            f"{path}: `{key}`: version {found} is not supported (at most {supported}); upgrade evenglot"
+        )
 
 
 def read_bytes(path: Path, most: int | None = None) -> bytes:

@@ -36,9 +36,9 @@ class DamagedError(ValueError):
         return f"{self.path}: {self.fault}; {self.advice}"
 
 
-def key_of(*parts: Any) -> str:
+def key_of(*parts: Any, version: int = FORMAT) -> str:
     """A short hash of plain values: everything an artefact depends on."""
-    return digest(json.dumps([FORMAT, *parts], sort_keys=True).encode())
+    return digest(json.dumps([version, *parts], sort_keys=True).encode())
 
 
 def fingerprint(path: Path) -> list[Any]:

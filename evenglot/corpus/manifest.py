@@ -43,6 +43,7 @@ class VocabularyFacts:
 class Manifest:
     """What all stores have in common."""
 
+    format: int = 2  # that of artefacts; earlier manifests do not say it
     vocabulary: VocabularyFacts
     directions: Mapping[str, Mapping[str, Part]]
     artefacts: Sequence[str]

@@ -28,7 +28,7 @@ from evenglot.corpus.tokenizers import Tokenizers, open_tokenizers
 from evenglot.corpus.vocabulary import Coverage
 from evenglot.directions import SIDES, Side
 from evenglot.files import sha256, write_json
-from evenglot.reading import read_json
+from evenglot.reading import LaterFormatError, read_json, refuse_later
 from evenglot.sequences import Ids, ParallelSequences, Sequences
 from evenglot.wording import counted
 
@@ -229,6 +229,7 @@ def config_key(root: Path) -> str | None:
 
 def write_manifest(root: Path, content: dict[str, Any]) -> None:
     """Write the manifest, with a checksum of itself; this completes the store."""
+    content = {"format": artefacts.FORMAT, **content}
     content = {**content, "checksums": {name: artefacts.seal(root / name) for name in content["artefacts"]}}
     write_json(root / MANIFEST, {**content, "checksum": key_of(content)})
 
@@ -240,7 +241,11 @@ def open_store(folder: Path, verify: bool = True) -> Store:
         raise DamagedError(root, f"not a finished store (no {MANIFEST})", "run `evenglot prepare`")
     try:
         content = read_json(root / MANIFEST)
-        intact = content.pop("checksum") == key_of(content)
+        intact = content.pop("checksum") == key_of(content, version=content.get("format", artefacts.FORMAT))
+        if intact:
+            refuse_later(content, root / MANIFEST, artefacts.FORMAT)
+    except LaterFormatError:
+        raise
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise DamagedError(root / MANIFEST, "damaged") from error
     if not intact:

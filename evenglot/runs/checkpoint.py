@@ -31,9 +31,10 @@ from evenglot.model.families import PretrainedError
 from evenglot.model.interface import TranslationModel
 from evenglot.model.pretrained import build_pretrained, load_pretrained, untie
 from evenglot.model.transformer import Shape, Transformer
-from evenglot.reading import UnreadableError, parse_json, read_bytes, read_json
+from evenglot.reading import LaterFormatError, UnreadableError, parse_json, read_bytes, read_json, refuse_later
 from evenglot.records import read_record
 
+FORMAT = 1  # of all files; state.json of earlier checkpoints does not say it
 MODEL, OPTIMIZER, STATE = "model.safetensors", "optimizer.safetensors", "state.json"
 STEP_NAME = re.compile(r"step-(\d{8,})")
 OTHER_NAME = re.compile(r"(?!step-)\w[\w.-]*(?<!\.unfinished)")
@@ -95,7 +96,7 @@ def save(
     intact, and the incomplete one is removed. Tensors must not share memory.
     """
     folder = root / _name_for(step, name)
-    about = {"step": step, "score": _score_to_json(score), "state": _plain(state)}
+    about = {"format": FORMAT, "step": step, "score": _score_to_json(score), "state": _plain(state)}
     try:
         with finished_folder(folder) as unfinished:
             write_tensors(unfinished / MODEL, model)
@@ -170,10 +171,15 @@ def _read_state(folder: Path) -> dict[str, Any]:
     file = folder / STATE
     try:
         about: dict[str, Any] = read_json(file)
-        intact = about.pop("checksum") == _digest_of(about) and _has_expected_types(about)
+        intact = about.pop("checksum") == _digest_of(about)
+        if intact:
+            refuse_later(about, file, FORMAT)
+        intact = intact and _has_expected_types(about)
         about["score"] = None if about["score"] is None else float(about["score"])
     except FileNotFoundError as error:
         raise DamagedCheckpointError(f"{file}: missing") from error
+    except LaterFormatError:
+        raise
     except (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         raise DamagedCheckpointError(f"{file}: damaged or unreadable") from error
     if not intact:
@@ -187,7 +193,8 @@ def _read_state(folder: Path) -> dict[str, Any]:
 def _has_expected_types(about: dict[str, Any]) -> bool:
     sizes = about["files"].values() if isinstance(about["files"], dict) else ()
     return (
-        type(about["step"]) is int
+        about.get("format", 1) == 1
+        and type(about["step"]) is int
         and about["step"] >= 0
         and isinstance(about["state"], dict)
         and isinstance(about["files"], dict)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +40,7 @@ class Api:
         self.connections: Callable[[], int] = lambda: 0
         self._requests = 0
         self._page = PAGE.read_bytes()
-        self._description = describe(limits)
+        self._description = describe(limits, accepted_languages(translator))
 
     def routes(self) -> list[Route]:
         """All routes."""
@@ -198,6 +200,16 @@ def choose_direction(translator: Translator, to: str | None, source: str | None)
         problem = f"specify {' and '.join(missing)}" if missing else untrained
         names = ", ".join(direction.name for direction in translator.directions)
         raise HTTPException(422, f"{problem}; available: {names}") from None
+
+
+def accepted_languages(translator: Translator) -> set[tuple[str | None, str | None]]:
+    """The source and target languages that may be asked for together; None: not given."""
+    found = set[tuple[str | None, str | None]]()
+    for source, to in product((None, *sources(translator)), (None, *targets(translator))):
+        with suppress(ValueError):
+            translator.direction(to, source)
+            found.add((source, to))
+    return found
 
 
 def sources(translator: Translator) -> list[str]:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from starlette.exceptions import HTTPException
 
 from evenglot.inference.translate import Translation
@@ -27,6 +27,13 @@ class Limits:
     batch_characters: int = 8192  # per batch
 
 
+def _whole(value: Any) -> Any:
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+Whole = Annotated[int, BeforeValidator(_whole)]  # JSON does not tell 5.0 from 5
+
+
 class Question(BaseModel):
     """Sentences to translate: either a list (`sentences`) or a `text` with one sentence per line."""
 
@@ -45,8 +52,8 @@ class Question(BaseModel):
     text: str | None = None
     to: str | None = Field(None, description="Target language; optional if there is only one.")
     source: str | None = Field(None, alias="from", description="Source language; optional if there is only one.")
-    n_best: int = Field(1, ge=1, description="Number of translations per sentence; at most `beam`.")
-    beam: int = Field(5, ge=1, description="Beam size; 1: greedy search.")
+    n_best: Whole = Field(1, ge=1, description="Number of translations per sentence; at most `beam`.")
+    beam: Whole = Field(5, ge=1, description="Beam size; 1: greedy search.")
 
     def lines(self) -> list[str]:
         """The sentences. Only a line feed ends a line, and a final line feed is optional."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Set
 from typing import Any
 
 from pydantic import BaseModel
@@ -10,9 +11,11 @@ from pydantic.json_schema import models_json_schema
 from evenglot import __version__
 from evenglot.serve.messages import Answer, Health, Limits, Model, Problem, Question
 
+Pair = tuple[str | None, str | None]  # source and target language; None: not given
 
-def describe(limits: Limits) -> dict[str, Any]:
-    """OpenAPI 3.1 description of the API."""
+
+def describe(limits: Limits, accepted: Set[Pair]) -> dict[str, Any]:
+    """OpenAPI 3.1 description of the API of a model that accepts these languages."""
     models: list[type[BaseModel]] = [Question, Answer, Model, Health, Problem]
     _, schemas = models_json_schema(
         [(model, "validation") for model in models], ref_template="#/components/schemas/{model}"
@@ -24,6 +27,8 @@ def describe(limits: Limits) -> dict[str, Any]:
     }
     for name in ("beam", "n_best"):
         fields[name]["maximum"] = limits.beam
+    _describe_languages(schemas["$defs"]["Question"], accepted)
+    schemas["$defs"]["Question"]["allOf"] = [{"anyOf": list(_beams(limits.beam))}]
     refused = {
         "400": "The body is not JSON.",
         "408": "The request took too long to arrive.",
@@ -54,6 +59,33 @@ def describe(limits: Limits) -> dict[str, Any]:
         },
         "components": {"schemas": schemas["$defs"]},
     }
+
+
+def _describe_languages(question: dict[str, Any], accepted: Set[Pair]) -> None:
+    """Which languages there are, which may be left out, and which go together."""
+    columns = [sorted({pair[side] for pair in accepted}, key=lambda code: code or "") for side in (0, 1)]
+    names = ("from", "to")
+    for name, codes in zip(names, columns, strict=True):
+        del question["properties"][name]["anyOf"]
+        question["properties"][name] |= {"enum": codes}
+    question["required"] = [name for name, codes in zip(names, columns, strict=True) if None not in codes]
+    if len(accepted) < len(columns[0]) * len(columns[1]):
+        choices = [_choice(dict(zip(names, pair, strict=True))) for pair in sorted(accepted, key=str)]
+        question["anyOf"] = choices
+
+
+def _beams(most: int) -> Iterator[dict[str, Any]]:
+    """At most as many translations as the beam is wide: JSON Schema has no way to compare two numbers."""
+    default = Question.model_fields["beam"].default
+    for beam in range(1, most + 1):
+        required = [] if beam == default else ["beam"]
+        yield {"properties": {"beam": {"const": beam}, "n_best": {"maximum": beam}}, "required": required}
+
+
+def _choice(pair: dict[str, str | None]) -> dict[str, Any]:
+    """Requests with these languages; one that is not given is null or missing."""
+    properties = {name: {"const": code} for name, code in pair.items()}
+    return {"properties": properties, "required": [name for name, code in pair.items() if code is not None]}
 
 
 def _content(media: str, schema: str | None) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from starlette.exceptions import HTTPException
 from evenglot.directions import Direction
 from evenglot.serve import Limits
 from evenglot.serve.api import choose_direction
+from evenglot.serve.openapi import describe
 from tests.patience import PATIENCE
 from tests.serve.clients import FOREIGN, Held, ask, asking, assert_same, expected, serving, wait_until, waiting
 from tests.web import get, post, request
@@ -59,7 +60,28 @@ def test_the_description_lists_all_routes_and_what_they_answer(url):
     text = json.dumps(found)
     for name in {part.split('"')[0] for part in text.split("#/components/schemas/")[1:]}:
         assert name in found["components"]["schemas"]
-    assert "from" in found["components"]["schemas"]["Question"]["properties"]
+    question = found["components"]["schemas"]["Question"]
+    assert question["required"] == ["from"]
+    assert question["properties"]["from"]["enum"] == ["aa", "bb", "cc"]
+    assert question["properties"]["to"]["enum"] == [None, "en"]
+
+
+def test_the_description_says_which_languages_go_together():
+    def described(*accepted):
+        return describe(Limits(beam=2), set(accepted))["components"]["schemas"]["Question"]
+
+    assert "anyOf" not in described(("aa", "en"), ("aa", None), (None, "en"), (None, None))
+    pairs = described(("aa", "en"), ("en", "aa"))
+    assert pairs["required"] == ["from", "to"]
+    assert [{name: each["const"] for name, each in choice["properties"].items()} for choice in pairs["anyOf"]] == [
+        {"from": "aa", "to": "en"},
+        {"from": "en", "to": "aa"},
+    ]
+
+
+def test_a_whole_number_may_have_a_fraction_of_zero(url):
+    assert ask(url, sentences=[], beam=2.0, n_best=2.0, **{"from": "aa"}).status_code == 200
+    assert ask(url, sentences=[], beam=2.5, **{"from": "aa"}).status_code == 422
 
 
 # Limits

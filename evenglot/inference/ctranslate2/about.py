@@ -10,11 +10,12 @@ from typing import Any
 import sentencepiece
 
 from evenglot.directions import Direction, tag, tag_kind
-from evenglot.reading import read_json
+from evenglot.reading import LaterFormatError, read_json, refuse_later
 from evenglot.records import read_record
 from evenglot.seals import refuse_changed, unsealed
 
 ABOUT = "evenglot.json"
+VERSION = 1  # of the folder; earlier exports do not say it
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,6 +23,7 @@ class About:
     """What every export says of itself."""
 
     format: str
+    version: int = 1
     max_positions: int = field(metadata={"least": 1})
     directions: Sequence[str] = ()
     tags: Sequence[str] = ()
@@ -30,10 +32,13 @@ class About:
 
 
 def read_about(folder: Path) -> dict[str, Any] | None:
-    """The metadata of an export for CTranslate2; None if the folder is not one."""
+    """The metadata of an export for CTranslate2; None if the folder is not one. LaterFormatError if it is too new."""
     try:
         content = unsealed(read_json(folder / ABOUT))
+        refuse_later(content, folder / ABOUT, VERSION, key="version")
         about = read_record(About, content)
+    except LaterFormatError:
+        raise
     except (OSError, ValueError):
         return None
     return content if about.format == "ctranslate2" else None
@@ -66,6 +71,7 @@ def describe(
     side = tag_kind(directions)
     return {
         "format": "ctranslate2",
+        "version": VERSION,
         "quantization": quantization,
         "directions": [direction.name for direction in directions],
         "tag_side": side,
