@@ -100,7 +100,7 @@ def kills(each: int, seed: int) -> str:
 def crashes(operations: int, torn: int, seed: int) -> str:
     """Commands killed before operations on files and within writes."""
     lines = [
-        "| command | operations | killed before or in a write | killed again | started again | differences, leftovers |",
+        "| command | operations | killed before or in a write | killed again | started again | differences |",
         "|---|--:|--:|--:|--:|--:|",
     ]
     with tempfile.TemporaryDirectory() as folder:
