@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-DEEP: Any = []
-for _ in range(500):
+DEEP: Any = []  # not deeper: copying takes two calls a level, and Python allows a thousand
+for _ in range(300):
     DEEP = [DEEP]
 
 HOSTILE: tuple[Any, ...] = (

@@ -99,7 +99,7 @@ def _counts(array: NDArray[Any], metric: Metric) -> Counts:
         raise ValueError("not counts")
     if metric.columns is not None and array.shape[1] != metric.columns:
         raise ValueError(f"not counts of {metric.label}")
-    if not (array >= 0).all() or not (array <= LARGEST_COUNT).all():
+    if not (float(array.min()) >= 0 and float(array.max()) <= LARGEST_COUNT):  # as floats: the limit is no float16
         raise ValueError("counts out of range")
     return array
 
