@@ -192,7 +192,7 @@ def test_extras_exist():
 
 GIVEN = {  # what a reader has
     "intervals": 2,
-    "draw": lambda shares: ["a batch"],
+    "draw": lambda shares: (["a batch"], {"aze-en": 4, "tur-en": 96}),
     "train_step": lambda batch: ({"aze-en": 12.0, "tur-en": 30.0}, {"aze-en": 4, "tur-en": 11}),
     "save": lambda state: None,
     "sizes": {"aze-en": 5946, "tur-en": 182470},
