@@ -27,7 +27,7 @@ from torture.operations import kill_before
 
 UPDATES = 8
 STRATEGIES: dict[str, dict[str, Any]] = {
-    "mix": {"strategy": "mix", "alpha": 0.5, "fade": 3},
+    "fade": {"strategy": "fade", "start": "mix:0.5", "passes": 3},
     "schedule": {"strategy": "schedule", "points": {0: "uniform", 2: "data"}, "interpolate": True},
     "chi-ibr": {"strategy": "chi-ibr", "noise": "ignore"},  # so that its mixture moves in a few updates
     "chi-ibr on validation losses": {"strategy": "chi-ibr", "signal": "valid"},

@@ -36,7 +36,6 @@ REASONS = {
 }
 FLAG = {reason: np.uint16(1 << position) for position, reason in enumerate(REASONS)}
 
-SAMPLE = 100  # pairs of the beginning of a training corpus that are looked at more closely
 
 MEMBERS_AT_ONCE = 1 << 20  # searched for repeated pairs: bounds memory
 
@@ -274,7 +273,7 @@ class Excerpt:
     usable: Hits  # pairs that are readable and not empty
     keys: tuple[HeldOutKeys, HeldOutKeys] | None  # of a validation or test set
     characters: tuple[dict[str, int], dict[str, int]] | None  # of training text, for its scripts
-    pairs: tuple[Pair, ...] = ()  # some of training text, from all of the block
+    pairs: tuple[Pair, ...] = ()  # of training text
 
 
 def excerpt(task: tuple[Block, bool, str | None]) -> Excerpt:
@@ -286,9 +285,7 @@ def excerpt(task: tuple[Block, bool, str | None]) -> Excerpt:
     usable = np.fromiter((bool(pair[0] and pair[1]) for pair in zip(sources, targets, strict=True)), np.bool_)
     if is_held_out:
         return Excerpt(usable, (keys_of(sources), keys_of(targets)), None)
-    places = np.flatnonzero(usable)
-    some = np.unique(np.linspace(0, len(places) - 1, min(SAMPLE, len(places)), dtype=np.int64))
-    pairs = tuple((sources[place], targets[place]) for place in places[some].tolist())
+    pairs = tuple((sources[place], targets[place]) for place in np.flatnonzero(usable).tolist())
     return Excerpt(usable, None, (dict(Counter("".join(sources))), dict(Counter("".join(targets)))), pairs)
 
 

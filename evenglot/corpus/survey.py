@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from itertools import groupby
@@ -23,6 +23,7 @@ from evenglot.progress import Bars
 from evenglot.text_file import Corpus
 
 HELD_OUT_SPLITS: tuple[Split, ...] = ("valid", "test")
+SAMPLE = 100  # pairs of the beginning of a training corpus that are looked at more closely
 SCRIPT_SAMPLE = 1000  # pairs of each corpus from which the scripts of a language are determined
 
 SAMPLE_BYTES = 1 << 18  # about as much text
@@ -60,21 +61,31 @@ def read_surroundings(config: Config) -> Surroundings:
     processes = processes_for(size, config.store.threads)
     with closing(each(excerpt, _excerpts(config, texts), processes)) as results:
         for (direction, split, files), group in groupby(results, itemgetter(0)):
+            pairs: list[Pair] = []
+            of_sides: tuple[Counter[str], Counter[str]] = Counter(), Counter()
             for _, found in group:
-                if found.characters is not None and direction.name not in samples:
-                    source, target = map(main_scripts, found.characters)
-                    samples[direction.name] = Sample(found.pairs, (source, target))
                 for side, language in enumerate((direction.src, direction.tgt)):
                     if found.keys is not None:
                         held_out.add(language, found.keys[side])
                     if found.characters is not None:
                         characters.setdefault(language, Counter()).update(found.characters[side])
+                        of_sides[side].update(found.characters[side])
+                pairs += found.pairs
                 usable.setdefault((direction.name, split), []).append(found.usable)
+            if split == "train":
+                source, target = map(main_scripts, of_sides)
+                samples[direction.name] = Sample(_spread(pairs), (source, target))
             if split != "train" and not any(map(np.any, usable[direction.name, split])):
                 raise CorpusError(f"{files[0][0]}: empty; remove `{split}` from the configuration if there is none")
     masks = {(name, split): np.concatenate(parts) for (name, split), parts in usable.items() if split != "train"}
     scripts = {language: main_scripts(counts) for language, counts in characters.items()}
     return Surroundings(held_out, masks, scripts, samples)
+
+
+def _spread(pairs: Sequence[Pair]) -> tuple[Pair, ...]:
+    """At most `SAMPLE` of these pairs, from all parts of them."""
+    places = np.unique(np.linspace(0, len(pairs) - 1, min(SAMPLE, len(pairs)), dtype=np.int64))
+    return tuple(pairs[place] for place in places.tolist())
 
 
 def _known(config: Config, direction: Direction) -> Iterator[Labelled]:

@@ -245,9 +245,8 @@ INSIDES = {"best_response", "examples", "gradient", "loss_driven", "losses", "pr
 LITERALS = {
     "comparison/fairness.py": {"schedule"},  # of the learning rate
     "comparison/warnings.py": {"schedule"},
-    "config/models.py": {"chi-ibr"},  # the default
-    "config/example.py": {"chi-ibr"},  # the example
-    "demo.py": {"chi-ibr", "proportional"},
+    "config/models.py": {"fade", "chi-ibr"},  # the default, and the former one
+    "demo.py": {"chi-ibr", "fade", "proportional"},
     "reporting/figures/simplex.py": {"uniform", "temperature"},  # labels of a figure
     "reporting/page_summary.py": {"schedule"},  # of the learning rate
 }

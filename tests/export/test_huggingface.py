@@ -280,7 +280,7 @@ def test_the_card_of_the_other_way_names_target_languages(trained):
 
 def test_languages_in_the_front_matter_are_text_and_without_script():
     directions = [Direction("no", "en"), Direction("zh_Hans", "en"), Direction("zh_Hant", "en")]
-    found = model_card._front_matter("name", directions, None, Sharing())
+    found = model_card._front_matter("name", directions, None, Sharing(), "transformers")
     assert yaml.safe_load(found)["language"] == ["en", "no", "zh"]
 
 

@@ -5,7 +5,7 @@ import pytest
 from evenglot.balance.catalogue import STRATEGIES
 from torture import kills
 
-FIXED = {"proportional", "temperature", "uniform", "unimax"}  # their state only counts
+FIXED = {"proportional", "temperature", "uniform", "mix", "unimax"}  # their state only counts
 
 
 def test_every_strategy_whose_mixture_may_move_is_killed():
