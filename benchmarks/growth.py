@@ -64,7 +64,7 @@ def report_all(folder: Path) -> None:
     write_report([Run(folder / "run")], folder / "report.html")
 
 
-def compare_all(folder: Path) -> None:
+def compare_all(folder: Path, test_sets: int = DIRECTIONS) -> None:
     """Compare two such runs, scored on 200 sentences of each direction."""
     from evenglot.comparison.compare import compare
     from evenglot.comparison.scored_run import read_scored_run
@@ -72,9 +72,14 @@ def compare_all(folder: Path) -> None:
 
     for seed in (1, 2):
         write_run(folder / str(seed), seed)
-        write_scores(folder / str(seed), seed)
+        write_scores(folder / str(seed), seed, test_sets)
     runs = [read_scored_run(Run(folder / str(seed)), f"run-{seed}", "test") for seed in (1, 2)]
     compare(runs, "run-1", "test").as_json()
+
+
+def compare_shared(folder: Path) -> None:
+    """The same with the references of 32 languages, as in a multi-parallel test set."""
+    compare_all(folder, test_sets=32)
 
 
 def write_run(folder: Path, seed: int) -> None:
@@ -105,7 +110,7 @@ def write_run(folder: Path, seed: int) -> None:
     log.close()
 
 
-def write_scores(folder: Path, seed: int) -> None:
+def write_scores(folder: Path, seed: int, test_sets: int) -> None:
     """Scores of a run: BLEU and chrF from counts."""
     from evenglot.files import write_json
     from evenglot.scoring.metrics import METRICS
@@ -117,7 +122,8 @@ def write_scores(folder: Path, seed: int) -> None:
         name: {metric: chance.integers(1, 40, (SENTENCES, about.columns)) for metric, about in metrics.items()}
         for name in NAMES
     }
-    SentenceStatistics(counts, dict.fromkeys(NAMES, "0" * 16)).save(folder / "statistics.npz")
+    references = {name: f"{place % test_sets:016x}" for place, name in enumerate(NAMES)}
+    SentenceStatistics(counts, references).save(folder / "statistics.npz")
     rows = {name: {metric: metrics[metric].total(counts[name][metric]) for metric in metrics} for name in NAMES}
     macro = {metric: float(np.mean([row[metric] for row in rows.values()])) for metric in metrics}
     worst = {"direction": NAMES[0], **rows[NAMES[0]]}
@@ -131,6 +137,7 @@ PARTS: dict[str, Callable[[Path], None]] = {
     "log": log_all,
     "report": report_all,
     "compare": compare_all,
+    "compare-shared": compare_shared,
 }
 
 
