@@ -19,8 +19,8 @@ import numpy as np
 RESULT = Path(__file__).parent / "results" / "growth.md"
 PAIRS, DIRECTIONS, SENTENCES, INTERVALS = 10_000_000, 1_000, 200, 100
 NOTE = (
-    "The time of the comparisons is quadratic: each direction is sampled 40 times for every direction (Holm's smallest\n"
-    "level needs that many). At commit e8f9a83, where samples were not drawn in blocks, they took 250.7 s and 2614 MB."
+    "The time of the comparisons is quadratic: each direction is sampled 40 times for every direction (Holm's\n"
+    "smallest level needs that many). At commit e8f9a83, without blocks of samples, the first took 250.7 s and 2614 MB."
 )
 NAMES = [f"x{chr(97 + i // 100)}{chr(97 + i // 10 % 10)}{chr(97 + i % 10)}-en" for i in range(DIRECTIONS)]
 SIZES = dict(zip(NAMES, np.geomspace(1_000, 1_000_000, DIRECTIONS).astype(int).tolist(), strict=True))
