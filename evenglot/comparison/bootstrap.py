@@ -12,7 +12,7 @@ variance. So without seed variance this is the bootstrap, and without test-set v
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from zlib import crc32
@@ -25,6 +25,7 @@ from evenglot.scoring.metrics import Counts, Metric, Numbers
 SEED = 12345  # as in sacreBLEU
 ALPHA = 0.05
 ERRORS, DRAWS_PER_QUANTILE = 5, 100
+BLOCK = 1 << 18  # drawn sentences at a time: a few MB, which stay in the cache until they are scored
 
 
 @dataclass(frozen=True)
@@ -41,11 +42,11 @@ def samples_for(directions: int) -> int:
     return max(1000, 40 * directions)
 
 
-def drawn_sentences(sentences: int, samples: int, seed: int | Sequence[int] = SEED) -> Numbers:
+def drawn_sentences(sentences: int, samples: int, seed: int | Sequence[int] | np.random.Generator = SEED) -> Numbers:
     """Number of times each sentence is drawn in each sample, (samples, sentences)."""
     rows = np.random.default_rng(seed).choice(sentences, size=(samples, sentences), replace=True)
-    flat = rows + sentences * np.arange(samples)[:, None]
-    return np.bincount(flat.ravel(), minlength=samples * sentences).reshape(samples, sentences).astype(np.float64)
+    rows += sentences * np.arange(samples)[:, None]
+    return np.bincount(rows.ravel(), minlength=samples * sentences).reshape(samples, sentences).astype(np.float64)
 
 
 @cache
@@ -64,14 +65,20 @@ def drawn_errors(freedom: int, samples: int) -> Numbers:
     return np.concatenate([shuffled, -shuffled])
 
 
-def sentences_of(references: str, sentences: int, samples: int) -> Numbers:
-    """The samples of a test set, seeded by the digest of its references so that different sets are independent."""
-    return drawn_sentences(sentences, samples, [SEED, crc32(references.encode())])
+def sentences_of(references: str, sentences: int, samples: int) -> Iterator[Numbers]:
+    """The samples of a test set, in blocks of rows.
+
+    They are seeded by the digest of its references so that different sets are independent.
+    """
+    random = np.random.default_rng([SEED, crc32(references.encode())])
+    rows = max(1, BLOCK // sentences)
+    for first in range(0, samples, rows):
+        yield drawn_sentences(sentences, min(rows, samples - first), random)
 
 
 def sampled_scores(metric: Metric, counts: Counts, sentences: Numbers) -> Numbers:
-    """The score of a run in each sample."""
-    return metric.score(sentences @ counts.astype(np.float64))
+    """The score of a run in each sample; with counts (sentences, runs, counts) that of each run, (samples, runs)."""
+    return metric.score(np.tensordot(sentences, counts.astype(np.float64), axes=1))
 
 
 def difference(between: Contrast, observed: Numbers, sampled: Numbers) -> Difference:
@@ -89,9 +96,10 @@ def judged(observed: float, sampled: Numbers) -> Difference:
     sampled = sampled[np.isfinite(sampled)]  # the loss is undefined if all drawn sentences are too long for the model
     if len(sampled) == 0 or np.ptp(sampled) == 0:  # e.g. identical systems: no evidence of a difference
         return Difference(observed, (min(observed, 0.0), max(observed, 0.0)), 1.0)
-    off = np.sort(np.abs(sampled - np.median(sampled)))
-    extreme = len(off) - int(np.searchsorted(off, abs(observed)))
-    half_width = float(off[min(len(off) - 1, len(off) + 1 - math.ceil(ALPHA * (len(off) + 1)))])
+    off = np.abs(sampled - np.median(sampled))
+    extreme = int(np.count_nonzero(off >= abs(observed)))
+    rank = min(len(off) - 1, len(off) + 1 - math.ceil(ALPHA * (len(off) + 1)))
+    half_width = float(np.partition(off, rank)[rank])
     return Difference(observed, (observed - half_width, observed + half_width), (extreme + 1) / (len(off) + 1))
 
 

@@ -19,7 +19,7 @@ from evenglot.comparison.scored_run import Cost, ScoredRun, read_scored_run
 from evenglot.comparison.seed_variance import Contrast, contrast, noisy_rows
 from evenglot.comparison.warnings import ComparisonWarning, warnings_about
 from evenglot.runs.run import Run
-from evenglot.scoring.metrics import METRICS, primary_of
+from evenglot.scoring.metrics import METRICS, Numbers, primary_of
 from evenglot.scoring.summary import halves, largest_first
 from evenglot.wording import listed
 
@@ -210,16 +210,24 @@ class Comparison:
 
     def _difference(self, row: Row, metric: str, members: Mapping[str, Sequence[str]]) -> Difference:
         """Difference of means over directions; `members` gives the directions for each row."""
-        wanted = [name for name in self.resampled.directions if any(name in names for names in members.values())]
-        places = np.array([[self.resampled.directions.index(name)] for name in wanted])
         peers = self.peers(row)
-        chosen = np.array([[name in members[self.resampled.labels[run][0]] for run in peers] for name in wanted])
-        shares = chosen / chosen.sum(axis=0)
+        names = [members[self.resampled.labels[run][0]] for run in peers]
         observed, sampled = (
-            np.where(chosen, scores[metric][..., places, peers] * shares, 0.0).sum(axis=-2)
+            np.stack([self._mean(scores[metric], run, over) for run, over in zip(peers, names, strict=True)], axis=-1)
             for scores in (self.resampled.observed, self.resampled.sampled)
         )
         return difference(self.contrasts[row.name], observed, sampled)
+
+    def _mean(self, scores: Numbers, run: int, names: Sequence[str]) -> Numbers:
+        """Mean of a run over directions, from scores (..., directions, runs).
+
+        They are added up one by one, as a thousand of them take too much memory to be copied.
+        """
+        places = sorted(self.resampled.places[name] for name in names)
+        mean = np.zeros(scores.shape[:-2])
+        for place in places:
+            mean += scores[..., place, run] * (1 / len(places))
+        return mean
 
     def as_json(self) -> dict[str, Any]:
         """The complete comparison, as used in files and reports."""
@@ -238,7 +246,7 @@ class Comparison:
         }
 
     def _row_json(self, row: Row) -> dict[str, Any]:
-        tau = row.runs[0].tau
+        tau, passes = row.runs[0].tau, row.passes
         return {
             "name": row.name,
             "strategy": row.runs[0].strategy,
@@ -246,7 +254,7 @@ class Comparison:
             "seeds": row.seeds,
             "freedom": None if row is self.reference else self.contrasts[row.name].freedom,
             "runs": [_from_here(run.folder) for run in row.runs],
-            "passes": {name: row.passes[name] for name in self.pairs},
+            "passes": {name: passes[name] for name in self.pairs},
             "cost": asdict(row.cost),
             "validation": {name: row.validation(name) for name in self.pairs},
             "scores": {metric: self._scores_json(row, metric) for metric in self.metrics},

@@ -10,7 +10,7 @@ import numpy as np
 from evenglot.comparison.bootstrap import sampled_scores, samples_for, sentences_of
 from evenglot.comparison.scored_run import ScoredRun
 from evenglot.comparison.seed_variance import Label
-from evenglot.scoring.metrics import METRICS, Numbers
+from evenglot.scoring.metrics import METRICS, Counts, Numbers
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,6 +28,11 @@ class ResampledScores:
     def directions(self) -> list[str]:
         """Directions that all runs have in common."""
         return sorted(set.intersection(*(set(run.statistics.counts) for run in self.runs)))
+
+    @cached_property
+    def places(self) -> dict[str, int]:
+        """The index of each direction in arrays."""
+        return {name: place for place, name in enumerate(self.directions)}
 
     @cached_property
     def metrics(self) -> list[str]:
@@ -61,13 +66,26 @@ class ResampledScores:
     @cached_property
     def sampled(self) -> dict[str, Numbers]:
         """Scores on the samples, by metric: (samples, directions, runs). All runs share the drawn sentences."""
-        shape = (self.samples, len(self.directions), len(self.runs))
+        # In memory, the samples of a run in a direction are adjacent, since they are written and read together.
+        shape = (len(self.directions), len(self.runs), self.samples)
         found = {metric: np.empty(shape) for metric in self.metrics}
-        for place, name in enumerate(self.directions):  # outer loop, since the array of drawn sentences is large
-            references = self.runs[0].statistics.references[name]
-            sentences = sentences_of(references, self.lines[name], self.samples)
-            for metric in self.metrics:
-                for column, run in enumerate(self.runs):
-                    counts = run.statistics.counts[name][metric]
-                    found[metric][:, place, column] = sampled_scores(METRICS[metric], counts, sentences)
+        for (references, lines), names in self._by_test_set().items():
+            first = 0
+            for sentences in sentences_of(references, lines, self.samples):
+                block = slice(first, first := first + len(sentences))
+                for metric in self.metrics:
+                    for name in names:
+                        scores = sampled_scores(METRICS[metric], self._counts(metric, name), sentences)
+                        found[metric][self.places[name], :, block] = scores.T
+        return {metric: np.moveaxis(scores, -1, 0) for metric, scores in found.items()}
+
+    def _by_test_set(self) -> dict[tuple[str, int], list[str]]:
+        """Directions by references and their number: the same sentences are drawn for all of a multi-parallel set."""
+        found: dict[tuple[str, int], list[str]] = {}
+        for name in self.directions:
+            found.setdefault((self.runs[0].statistics.references[name], self.lines[name]), []).append(name)
         return found
+
+    def _counts(self, metric: str, name: str) -> Counts:
+        """Counts of all runs, (sentences, runs, counts)."""
+        return np.stack([run.statistics.counts[name][metric] for run in self.runs], axis=1)

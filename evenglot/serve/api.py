@@ -92,12 +92,13 @@ class Api:
 
     async def translate(self, request: Request) -> Response:
         """Read and validate the request, and wait for the worker."""
+        start = time.monotonic()
+        body = await _body(request, self._limits)  # takes no place in the queue, which slow clients would fill
         if self._requests >= self._limits.requests:
             raise HTTPException(503, "too many waiting requests; try again later", {"Retry-After": "1"})
         self._requests += 1
         try:
-            start = time.monotonic()
-            job = make_job(await _body(request, self._limits), self._translator, self._limits)
+            job = make_job(body, self._translator, self._limits)
             translations = await self._done(job, request) if job.sentences else []
             answer = Answer(
                 translations=translations,

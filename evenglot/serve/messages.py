@@ -19,7 +19,7 @@ class Limits:
     sentences: int = 200  # per request
     characters: int = 5000  # per sentence
     beam: int = 20
-    requests: int = 512  # being read or waiting; further ones are rejected
+    requests: int = 512  # received and waiting for the answer; further ones are rejected
     seconds: float = 60.0  # to receive a body, again to translate it, and again to send the answer
     header_seconds: float = 20.0  # from the connection, or the answer before, to the end of the headers
     connections: int = 1000  # at a time; fewer if the limit of open files is low
@@ -90,7 +90,7 @@ class Health(BaseModel):
     """Result of the health check."""
 
     status: Literal["ok"] = "ok"
-    requests: int = Field(description="Number of requests being read or waiting.")
+    requests: int = Field(description="Number of requests waiting for their answer.")
 
 
 class Problem(BaseModel):

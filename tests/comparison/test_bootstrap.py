@@ -1,5 +1,7 @@
 """The bootstrap: sacreBLEU's samples with one seed, the laws it must keep, and how often it cries wolf."""
 
+from zlib import crc32
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -109,9 +111,17 @@ def test_samples_draw_as_many_sentences_as_there_are():
 
 
 def test_directions_are_drawn_independently_and_the_same_every_time():
-    first, second = (sentences_of(name, 30, 20) for name in ("aa-en", "bb-en"))
+    first, again, second = (np.concatenate(list(sentences_of(name, 30, 20))) for name in ("aa-en", "aa-en", "bb-en"))
     assert not np.array_equal(first, second)
-    assert np.array_equal(first, sentences_of("aa-en", 30, 20))
+    assert np.array_equal(first, again)
+
+
+def test_samples_drawn_in_blocks_are_those_drawn_at_once():
+    sentences, samples = 1001, 600  # not a multiple of a block
+    blocks = list(sentences_of("aa-en", sentences, samples))
+    assert len(blocks) > 2
+    at_once = drawn_sentences(sentences, samples, [SEED, crc32(b"aa-en")])
+    assert np.array_equal(np.concatenate(blocks), at_once)
 
 
 # ----------------------------------------------------------------------------------------------------------- laws

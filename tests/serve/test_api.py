@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import re
 import socket
+from contextlib import ExitStack
 
 import pytest
 from starlette.exceptions import HTTPException
@@ -148,6 +149,25 @@ def test_a_body_that_does_not_come_is_not_waited_for(model):
             connection.sendall(b"POST /api/translate HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\n{")
             connection.settimeout(PATIENCE)
             assert connection.recv(100).startswith(b"HTTP/1.1 408 ")
+
+
+def test_a_body_that_is_still_being_received_keeps_nobody_out(model):
+    body = json.dumps({"sentences": ["slow"]}).encode()
+    # With `Expect`, the server says when it begins to read the body.
+    head = f"POST /api/translate HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\nExpect: 100-continue\r\n"
+    with serving(Held(False), model, Limits(seconds=PATIENCE, requests=1)) as url, ExitStack() as stack:
+        host, port = url.removeprefix("http://").split(":")
+        connections = [stack.enter_context(socket.create_connection((host, int(port)))) for _ in range(3)]
+        for connection in connections:
+            connection.settimeout(PATIENCE)
+            connection.sendall(head.encode() + b"\r\n")
+            assert connection.recv(100).startswith(b"HTTP/1.1 100 ")
+            connection.sendall(body[:5])
+        assert waiting(url) == 0
+        assert ask(url, sentences=["x"]).status_code == 200
+        for connection in connections:
+            connection.sendall(body[5:])
+            assert connection.recv(1000).startswith(b"HTTP/1.1 200 ")
 
 
 def test_sentences_and_characters_have_limits(model):
