@@ -11,15 +11,17 @@ from typer.testing import CliRunner
 
 import evenglot
 from evenglot.cli import app
-from evenglot.corpus.on_ray import on_ray
+from evenglot.corpus import read, workers
+from evenglot.corpus.on_ray import Cluster, on_ray
 from evenglot.corpus.store import open_store
 from evenglot.corpus.workers import WORTHWHILE, WorkerError, each, processes_for
 from evenglot.extras import MissingExtraError
-from tests.corpus.conftest import sentences
 from tests.corpus.test_prepare import content_of
 from tests.patience import PATIENCE
 from tests.ray_clusters import Environment, closed_port, ray_cluster
 from tests.training.commands import finish
+
+GIVEN_TO_RAY = "blocks of text are given to Ray"
 
 
 def refused(corpus):
@@ -53,23 +55,30 @@ def test_other_places_are_refused(corpus):
 
 @pytest.mark.slow
 def test_two_nodes_make_the_same_store(corpus, tmp_path):
-    """From several blocks per direction, and enough of them to be worth more than one process."""
-    for side in ("por", "en"):
-        text = "".join(f"{sentence}\n" for sentence in sentences(side, 0, 150_000))
-        (corpus / f"big.{side}").write_text(text, encoding="utf-8")
-    assert sum(path.stat().st_size for path in corpus.glob("big.*")) > WORTHWHILE
     conf = corpus / "conf.yaml"
-    conf.write_text(conf.read_text() + "clean: {duplicates: true, wrong_script: true}\n")
-    conf.write_text(conf.read_text().replace("train: train.{pair}.{lang}.gz", "train: big.{lang}"))
-    conf.write_text(conf.read_text().replace("[por, rus, glg]", "[por]"))
     here = evenglot.prepare(conf, ["store.folder=here"])
     with ray_cluster(num_cpus=1) as cluster:
         cluster.add_node(num_cpus=1)
-        environment = Environment({"RAY_ADDRESS": cluster.address})
         arguments = ("prepare", conf, "--on", "ray", "--set", "store.folder=there")
-        finish(*arguments, output=tmp_path / "said", before=environment)
+        said = finish(*arguments, output=tmp_path / "said", before=SmallBlocks({"RAY_ADDRESS": cluster.address}))
+    assert said.count(GIVEN_TO_RAY) == 4  # surroundings, scan, training and held-out text
     assert open_store(corpus / "there").fingerprint == here.fingerprint
     assert content_of(corpus / "there") == content_of(corpus / "here")
+
+
+class SmallBlocks(Environment):
+    """Makes a process cut small corpora into many blocks, and say how often it leaves them to Ray."""
+
+    def __call__(self):
+        super().__call__()
+        read.BLOCK_LINES, workers.WORTHWHILE = 16, 0
+        each_on_ray = Cluster.each
+
+        def told(*arguments):
+            print(GIVEN_TO_RAY, flush=True)
+            return each_on_ray(*arguments)
+
+        Cluster.each = told
 
 
 @pytest.mark.slow
