@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from evenglot.comparison.compare import Comparison, comparison_of
 from evenglot.comparison.compare import compare as compare_runs
@@ -24,15 +24,15 @@ Settings = Config | Mapping[str, Any] | str | os.PathLike[str]
 AnyRun = Run | str | os.PathLike[str]
 
 
-def prepare(config: Settings, overrides: Sequence[str] = ()) -> Store:
+def prepare(config: Settings, overrides: Sequence[str] = (), *, on: Literal["here", "ray"] = "here") -> Store:
     """Clean the text, learn vocabularies and write the store, unless that is done; returns the store.
 
     `config` is the path of a config file, or its content as a dictionary (relative paths are then relative to the
-    working directory); `overrides` are as after `--set`.
+    working directory); `overrides` are as after `--set`. `on`: this machine, or a Ray cluster.
     """
     from evenglot.corpus.prepare import prepare as prepare_store
 
-    return prepare_store(_config(config, overrides, check_files=True), Bars())
+    return prepare_store(_config(config, overrides, check_files=True), Bars(), on)
 
 
 def train(config: Settings, out: str | os.PathLike[str], *, resume: bool = False, overrides: Sequence[str] = ()) -> Run:

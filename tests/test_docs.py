@@ -43,6 +43,7 @@ NOT_RUN = {
     r"evenglot report .*--watch.*": "goes on until it is stopped; tests/report does that",
     r"torchrun --nnodes .*": "needs several machines",
     r"ray start .*|evenglot grid .*--on ray.*": "needs a cluster; tests/grid/test_places.py has one",
+    r"evenglot prepare .*--on ray": "needs a cluster; tests/corpus/test_on_ray.py has one",
     r"evenglot grid .*SLURM.*": "needs a job scheduler",
 }
 SERVED = r"curl |evenglot serve "  # those need each other

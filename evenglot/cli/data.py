@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 from rich.console import Console
@@ -50,14 +50,21 @@ def check(
     print_warnings(console, result.warnings)
 
 
-def prepare(config: ConfigFile, overrides: Overrides = None) -> None:
+def prepare(
+    config: ConfigFile,
+    overrides: Overrides = None,
+    on: Annotated[
+        Literal["here", "ray"],
+        typer.Option(help="Work on this machine, or on the Ray cluster that it belongs to (RAY_ADDRESS)."),
+    ] = "here",
+) -> None:
     """Clean the text, learn vocabularies, write the training store."""
     from evenglot.config import load_config
     from evenglot.corpus.prepare import prepare as prepare_data
     from evenglot.corpus.tables import removed_table, store_table, vocabulary_table
     from evenglot.progress import Bars
 
-    store = prepare_data(load_config(config, overrides or ()), Bars())
+    store = prepare_data(load_config(config, overrides or ()), Bars(), on)
     console = Console()
     tables = (store_table(store), removed_table(store), vocabulary_table(store))
     console.print(*(part for part in tables if part is not None))

@@ -6,13 +6,13 @@ import json
 import shutil
 from collections import Counter
 from collections.abc import Generator, Iterable, Iterator, Mapping
-from contextlib import closing, suppress
+from contextlib import closing, nullcontext, suppress
 from dataclasses import asdict, dataclass
 from functools import partial
 from itertools import chain, groupby
 from operator import itemgetter
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 
@@ -25,6 +25,7 @@ from evenglot.corpus.clean import REASONS, Scan
 from evenglot.corpus.encode import Encoded, Encoder, PieceLimits, Request, ShortLengths
 from evenglot.corpus.given import given_hash, given_models
 from evenglot.corpus.identity import identity, settings_key
+from evenglot.corpus.on_ray import on_ray
 from evenglot.corpus.pretrained import (
     PretrainedTokenizers,
     copy_tokenizer,
@@ -66,6 +67,7 @@ from evenglot.wording import duration
 IDS = ("source.ids", "target.ids", "offsets")
 BUNDLES = {"train": IDS, "held_out": (*IDS, "source.txt", "target.txt")}  # their files
 SECONDS_TO_LEARN = {"unigram": 5e-6, "bpe": 0.4e-6}  # CPU time per character of the sample, measured
+Machines = Literal["here", "ray"]
 PLACES = ("scan", "train", "valid", "valid_full", "test")  # folders of the artefacts of an earlier layout
 
 
@@ -73,8 +75,19 @@ class BusyStoreError(CorpusError, LockedError):
     """Another process is writing the store."""
 
 
-def prepare(config: Config, bars: Bars) -> Store:
-    """Make the store that a configuration describes. What is there already, made from the same, is not made again."""
+def prepare(config: Config, bars: Bars, on: Machines = "here") -> Store:
+    """Make the store that a configuration describes. What is there already, made from the same, is not made again.
+
+    `on`: where blocks of text are worked on: on this machine, or on a Ray cluster. It makes no difference to the store.
+    """
+    if on not in get_args(Machines):
+        raise ValueError(f"on: {on!r} is not one of {', '.join(get_args(Machines))}")
+    with on_ray() if on == "ray" else nullcontext():
+        return _prepare_alone(config, bars)
+
+
+def _prepare_alone(config: Config, bars: Bars) -> Store:
+    """While no other process writes the store."""
     root = Path(config.store.folder)
     root.mkdir(parents=True, exist_ok=True)
     if not _is_ours(root):

@@ -1,7 +1,8 @@
 """Work on all cores: the same function on many blocks of text, in other processes, with the results in order.
 
 Workers are started as programs of their own, not forked, so that threads of this process and the caller's main module
-do not matter. Each is served by a thread, which sends a task and waits for the result.
+do not matter. Each is served by a thread, which sends a task and waits for the result. A cluster (on_ray.py) can take
+their place.
 """
 
 from __future__ import annotations
@@ -16,8 +17,9 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from contextvars import ContextVar
 from queue import SimpleQueue
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from evenglot.processor import cores
 
@@ -38,10 +40,40 @@ class WorkerError(OSError):
     """A worker process ended before its work was done."""
 
 
+class Elsewhere(Protocol):
+    """Machines that do the work instead of processes of this one."""
+
+    def cpus(self) -> int:
+        """How many CPUs they have."""
+
+    def each(
+        self, function: Callable[[Task], Result], tasks: Iterable[tuple[Label, Task]], processes: int
+    ) -> Generator[tuple[Label, Result], None, None]:
+        """As the function `each`."""
+
+
+_elsewhere: ContextVar[Elsewhere | None] = ContextVar("elsewhere", default=None)
+
+
+@contextmanager
+def instead_of_processes(machines: Elsewhere) -> Iterator[None]:
+    """Within this context, `each` leaves the work to these machines, where it is worthwhile."""
+    token = _elsewhere.set(machines)
+    try:
+        yield
+    finally:
+        _elsewhere.reset(token)
+
+
 def processes_for(size: int, threads: int) -> int:
-    """How many processes to use for text of this size: `threads`, or as many as there are cores if it is -1."""
+    """How many processes to use for text of this size: `threads`, or as many as there are cores if it is -1.
+
+    On other machines, as many as they have CPUs: `threads` is about this one.
+    """
     if size < WORTHWHILE:
         return 1
+    if (machines := _elsewhere.get()) is not None:
+        return max(1, machines.cpus())
     return cores() if threads == -1 else threads
 
 
@@ -54,6 +86,9 @@ def each(
     """
     if processes == 1:
         yield from ((label, function(task)) for label, task in tasks)
+        return
+    if (machines := _elsewhere.get()) is not None:
+        yield from machines.each(function, tasks, processes)
         return
     with _broken_pipes_raised():
         yield from _shared(function, tasks, processes)
@@ -90,14 +125,14 @@ def _shared(
     threads = ThreadPoolExecutor(processes, thread_name_prefix="workers")
     try:
         submitted = ((label, threads.submit(ask, task)) for label, task in tasks)
-        yield from ((label, future.result()) for label, future in _ahead(submitted, AHEAD * processes))
+        yield from ((label, future.result()) for label, future in ahead(submitted, AHEAD * processes))
     finally:
         for worker in workers:
             worker.end()  # those that are still waited for give up
         threads.shutdown(cancel_futures=True)
 
 
-def _ahead(items: Iterable[Item], count: int) -> Iterator[Item]:
+def ahead(items: Iterable[Item], count: int) -> Iterator[Item]:
     """The same items, each taken so many places before it is passed on. An error is raised where it belongs."""
     taken: deque[Item] = deque()
     remaining, error = iter(items), None
@@ -162,7 +197,7 @@ def serve() -> None:
         try:
             function = pickle.load(tasks)
             while True:
-                outcome = _outcome(function, pickle.load(tasks))
+                outcome = attempt(function, pickle.load(tasks))
                 sys.stdout.flush()  # the other side may end this process as soon as it has the result
                 pickle.dump(outcome, results, pickle.HIGHEST_PROTOCOL)
                 results.flush()
@@ -170,7 +205,8 @@ def serve() -> None:
             os._exit(0)
 
 
-def _outcome(function: Callable[[Any], Any], task: Any) -> tuple[Any, Exception | None]:
+def attempt(function: Callable[[Any], Any], task: Any) -> tuple[Any, Exception | None]:
+    """The result of the function, or its exception."""
     try:
         return function(task), None
     except Exception as error:  # raised in the main process

@@ -6,21 +6,17 @@ checkpoint.
 
 from __future__ import annotations
 
-import importlib
-import os
-import socket
 import time
 from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, Self
 
-from evenglot.extras import missing
 from evenglot.files import LockedError, lock
 from evenglot.grid.plan import Job
 from evenglot.grid.process import JobError, Working
+from evenglot.ray_cluster import RETRIES, connected
 
-RETRIES = 5  # after machines that were lost; errors of a run itself are not tried again
 SECONDS_BETWEEN_LOOKS = 0.5
 PATIENCE = 120  # seconds to wait for what a lost machine has locked
 
@@ -30,23 +26,16 @@ class OnRay:
 
     def __init__(self, jobs: Sequence[Job], at_once: int | None = None, gpus_per_run: int = 1) -> None:
         """`at_once`: by default, all runs are handed to Ray at once, which starts as many as it has resources for."""
-        self.ray = _import_ray()
+        self._connection = connected()
         self.at_once, self.processes = at_once or len(jobs), gpus_per_run
 
     def __enter__(self) -> Self:
-        address = os.environ.get("RAY_ADDRESS", "auto")
-        try:
-            _refuse_unreachable(address)
-            self.ray.init(address=address, log_to_driver=False, logging_level="error")
-        except (OSError, ValueError) as error:
-            raise ValueError(
-                f"--on ray: no Ray cluster at {address!r}; start one with `ray start --head`, or set RAY_ADDRESS"
-            ) from error
+        self.ray = self._connection.__enter__()
         self.gpus = int(self.ray.cluster_resources().get("GPU", 0))
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.ray.shutdown()
+        self._connection.__exit__(None, None, None)
 
     def threads(self, job: Job) -> int | None:
         """CPU threads of each process of a run: as configured, or 1."""
@@ -119,20 +108,3 @@ def _wait_for_folder(job: Job) -> None:
         with suppress(LockedError), lock(job.run.folder, ""):
             return
         time.sleep(SECONDS_BETWEEN_LOOKS)
-
-
-def _refuse_unreachable(address: str) -> None:
-    """OSError or ValueError unless somebody listens at host:port; Ray itself would try for minutes."""
-    if address != "auto":
-        host, _, port = address.rpartition(":")
-        socket.create_connection((host.removeprefix("ray://"), int(port)), timeout=10).close()
-
-
-def _import_ray() -> Any:
-    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
-    try:
-        return importlib.import_module("ray")
-    except ModuleNotFoundError as error:
-        if error.name != "ray":
-            raise
-        raise missing("ray", "ray") from error

@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 
 import pytest
 from hypothesis import given
@@ -22,6 +21,7 @@ from evenglot.grid.work import _locks, run_grid
 from evenglot.runs.run import RunError
 from evenglot.wording import last_message
 from tests.grid.folder import names
+from tests.ray_clusters import Environment, closed_port, ray_cluster
 from tests.training.commands import events, wait_until
 
 # --------------------------------------------------------------------------------------------------------- GPUs
@@ -203,13 +203,6 @@ def test_parts_that_run_beside_each_other_make_the_whole(grid, tmp_path):
 # ---------------------------------------------------------------------------------------------------------- Ray
 
 
-def closed_port():
-    """Where nobody answers."""
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        return taken.getsockname()[1]
-
-
 @pytest.mark.parametrize("address", ["127.0.0.1:PORT", "nowhere"])
 def test_without_a_cluster_ray_is_refused(grid, monkeypatch, address):
     pytest.importorskip("ray")
@@ -217,23 +210,6 @@ def test_without_a_cluster_ray_is_refused(grid, monkeypatch, address):
     done = command(grid, "--on", "ray")
     assert isinstance(done.exception, ValueError), done.output
     assert "--on ray" in str(done.exception)
-
-
-@contextmanager
-def ray_cluster(**resources):
-    """A head that only decides, and one node with these resources."""
-    pytest.importorskip("ray")
-    from ray.cluster_utils import Cluster
-
-    handler = signal.getsignal(signal.SIGTERM)  # which Ray replaces
-    cluster = Cluster()
-    try:
-        cluster.add_node(num_cpus=0, include_dashboard=False)
-        cluster.add_node(**resources)
-        yield cluster
-    finally:
-        cluster.shutdown()
-        signal.signal(signal.SIGTERM, handler)
 
 
 def on_ray(cluster, grid, *options, output):
@@ -297,16 +273,6 @@ def test_runs_on_ray_have_their_own_gpus_and_end_with_the_grid(grid, tmp_path):
     assert [events(run, "resume")[0]["step"] for run in runs] == steps
     assert [events(run, "done")[-1]["step"] for run in runs] == [max(steps) + 5] * 2
     assert all((run / "scores.json").exists() for run in runs)
-
-
-class Environment:
-    """Sets variables in a process before it works."""
-
-    def __init__(self, variables):
-        self.variables = variables
-
-    def __call__(self):
-        os.environ.update(self.variables)
 
 
 def trainers_of(run):
