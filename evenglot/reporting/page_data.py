@@ -13,13 +13,13 @@ from evenglot.files import without_paths
 from evenglot.reporting.page_comparison import comparison_data
 from evenglot.reporting.page_summary import facts, figures, sentences
 from evenglot.reporting.samples import samples, split_with_translations
-from evenglot.reporting.warnings import Warning, left_out, mean_shares, warnings
+from evenglot.reporting.warnings import Warning, left_out, mean_shares, warnings, without_scores
 from evenglot.runs.events import Event, StepEvent, of_kind
 from evenglot.runs.history import History, LogNotStartedError, Series, history
 from evenglot.runs.log import read_log
 from evenglot.runs.results import refuse_changed_results
 from evenglot.runs.run import Run
-from evenglot.runs.scores import Scores, read_scores
+from evenglot.runs.scores import Scores, read_scores, scores_file
 from evenglot.scoring.metrics import METRICS, PRIMARY, Metric
 
 Data = dict[str, Any]
@@ -126,6 +126,8 @@ def _config(file: Path, root: Path) -> str:
         content, _ = yaml12.parse(file.read_text(encoding="utf-8"))
     except yaml12.YamlError:
         return ""
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{file}: not UTF-8 ({error})") from error
     return HEADING + yaml12.dump(without_paths(content, root))
 
 
@@ -202,12 +204,12 @@ def _samples(run: Run) -> tuple[Data, list[Warning]]:
     except (OSError, ValueError):  # the error itself names local paths, which do not belong in a report
         cause = "the store of this run is missing or has changed since it was translated"
         return {"note": f"No sample translations: {cause}; run `evenglot prepare` and `evenglot score` again."}, []
-    unshown = left_out(found.left_out, split)
+    unshown = [*without_scores(scores_file(run, split), split), *left_out(found.left_out, split)]
     if found.directions:
         directions = {name: rounded(each.as_json()) for name, each in found.directions.items()}
         return {"split": split, "directions": directions}, unshown
     if unshown:
-        return {"note": unshown[0].text}, unshown
+        return {"note": unshown[-1].text}, unshown
     return {"note": f"No sentences in the {split} set; run `evenglot prepare` and `evenglot score` again."}, []
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from statistics import median
 from typing import Any, Literal
 
@@ -76,6 +77,14 @@ def _without_scores(story: History, scores: Scores | None) -> list[Warning]:
     if scores is not None or story.done is None:
         return []
     return [Warning("scores", "No scores yet: run `evenglot score` on this run, then `evenglot report` again.")]
+
+
+def without_scores(file: Path, split: str) -> list[Warning]:
+    """Translations whose scores were deleted, or are not written yet."""
+    if file.exists():
+        return []
+    text = f"hypotheses/{split} has translations, but {file.name} is missing; run `evenglot score` again."
+    return [Warning("translations", text)]
 
 
 def left_out(names: Sequence[str], split: str) -> list[Warning]:

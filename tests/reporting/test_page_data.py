@@ -285,6 +285,17 @@ def test_translations_that_are_left_out_are_told_in_the_page_and_by_the_one_who_
     assert sorted(data["samples"]["directions"]) == ["aa-en", "cc-en"]
     write_report([run], tmp_path / "page.html", warn=said.append)
     assert said == [f"{run.folder}: {text}"]
+    (run.folder / "scores.json").unlink()
+    missing, also = texts(run_data(run, "copy"), "translations")
+    assert "scores.json" in missing
+    assert also == text
+
+
+def test_a_configuration_that_is_no_text_is_named(made, tmp_path):
+    run = Run(shutil.copytree(made.folder, tmp_path / "copy"))
+    run.config_file.write_bytes(b"seed: \xf0")
+    with pytest.raises(ValueError, match=str(run.config_file)):
+        run_data(run, "copy")
 
 
 def test_a_log_that_has_just_begun_is_enough(made, tmp_path):
