@@ -78,8 +78,9 @@ def report(
 
     named = _named([runs] if isinstance(runs, Run | str | os.PathLike) else runs)
     names, homes = [name for name, _ in named], [run for _, run in named]
-    comparison = comparison_of(named, reference, Bars().warn)
-    return write_report(homes, Path(out), comparison=comparison, names=names)
+    warn = Bars().warn
+    comparison = comparison_of(named, reference, warn)
+    return write_report(homes, Path(out), comparison=comparison, names=names, warn=warn)
 
 
 def _config(config: Settings, overrides: Sequence[str], *, check_files: bool) -> Config:

@@ -27,7 +27,7 @@ from evenglot.reporting.samples import samples
 from evenglot.runs.events import DoneEvent, of_kind
 from evenglot.runs.log import read_log
 from evenglot.runs.run import Run
-from evenglot.runs.scores import read_translations, scores_file
+from evenglot.runs.scores import read_translations, scored_translations, scores_file
 from evenglot.scoring.score_run import score_run
 from evenglot.training.parallel import processes
 from evenglot.training.reference import baseline
@@ -151,14 +151,14 @@ def _translations(runs: Sequence[Run]) -> list[Text]:
     """For each language, the sentence with the median score of erm, and the translations of all models."""
     found = []
     erm = samples(runs[0], "test")
-    for name, chosen in erm.items():
+    for name, chosen in erm.directions.items():
         sample = chosen.median
         lines = open_prepared(runs[0].config()).text(name, "test", "source")
         row = lines.index(sample.source)
         text = Text(f"{name}  ", style="bold").append(sample.source, style="not bold")
         text.append(f"\n    reference  {sample.reference}", style="not bold dim")
         for run in runs:
-            said = read_translations(run, "test", name)[row]
+            said = read_translations(run, "test", name, scored_translations(run, "test"))[row]
             text.append(f"\n    {run.folder.name:9}  {said}", style="not bold")
         found.append(text)
     return found

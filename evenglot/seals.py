@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,12 @@ from evenglot.files import checksum, digest
 
 def checksums(folder: Path) -> dict[str, list[int]]:
     """Size and CRC-32 of every file in a folder, by name."""
-    return {file.name: [file.stat().st_size, checksum(file)] for file in sorted(folder.iterdir()) if file.is_file()}
+    return checksums_of(file for file in sorted(folder.iterdir()) if file.is_file())
+
+
+def checksums_of(files: Iterable[Path]) -> dict[str, list[int]]:
+    """Size and CRC-32 of files, by name."""
+    return {file.name: [file.stat().st_size, checksum(file)] for file in files}
 
 
 def refuse_changed(folder: Path, expected: Mapping[str, Sequence[int]], advice: str) -> None:

@@ -1,6 +1,6 @@
 """`make torture`: every attack, with counts; the figures go to docs/reliability.md, between its two marks.
 
-python -m torture [--only states files kills crashes full damage] [--seed 1] [--cases 200] ...
+python -m torture [--only states files kills crashes full damage] [--of grid prepare] [--seed 1] [--cases 200] ...
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ import argparse
 import random
 import tempfile
 from collections import Counter
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -97,20 +98,21 @@ def kills(each: int, seed: int) -> str:
     return "\n".join([*head, *lines, "", f"{total.total()} kills ({moments}): {len(faults)} differences."])
 
 
-def crashes(operations: int, torn: int, seed: int) -> str:
-    """Commands killed before operations on files and within writes."""
-    lines = [
+def crashes(operations: int, torn: int, seed: int, of: Sequence[str] | None) -> None:
+    """Commands (of these names) killed before operations on files and within writes; rows are written as they come."""
+    rows = Rows(
+        "crashes",
         "| command | operations | killed before or in a write | killed again | started again | differences |",
-        "|---|--:|--:|--:|--:|--:|",
-    ]
+        list(crash_points.WORKS),
+    )
     with tempfile.TemporaryDirectory() as folder:
         scene = crash_points.Scene(Path(folder))
-        for name, work in crash_points.WORKS.items():
-            seen, faults = crash_points.crash(scene, name, seed, operations, 0 if work.forks else torn)
+        for name in rows.chosen(of):
+            forks = crash_points.WORKS[name].forks
+            seen, faults = crash_points.crash(scene, name, seed, operations, 0 if forks else torn)
             counts = (seen["operations"], seen["killed"], seen["killed twice"], seen["started again"], len(faults))
-            lines.append(f"| {name} | {' | '.join(map(str, counts))} |")
-            print(lines[-1], *faults, sep="\n", flush=True)
-    return "\n".join(lines)
+            rows.add(name, counts)
+            print(*faults, sep="\n", end="\n" if faults else "", flush=True)
 
 
 def full(cases: int, seed: int) -> str:
@@ -125,18 +127,38 @@ def full(cases: int, seed: int) -> str:
     return "\n".join(lines)
 
 
-def damages(share: float, seed: int) -> str:
-    """Damaged files of what the commands have written."""
-    lines = ["| files of | tried | named | harmless | taken as written | failed |", "|---|--:|--:|--:|--:|--:|"]
+def damages(share: float, seed: int, of: Sequence[str] | None) -> None:
+    """Damaged files of what the commands have written; rows are written as they come."""
+    trees = {name: tree for tree, name in damage.NAMES.items()}
+    rows = Rows("damage", "| files of | tried | named | harmless | taken as written | failed |", list(trees))
     with tempfile.TemporaryDirectory() as folder:
         scene = crash_points.Scene(Path(folder))
         damage.furnish(scene)
-        for tree, name in damage.NAMES.items():
-            seen, faults = damage.attack(scene, tree, seed, share)
-            counts = (seen[each] for each in ("named", "harmless", "shown", "failed"))
-            lines.append(f"| {name} | {seen.total()} | {' | '.join(map(str, counts))} |")
-            print(lines[-1], *faults, sep="\n", flush=True)
-    return "\n".join(lines)
+        for name in rows.chosen(of):
+            seen, faults = damage.attack(scene, trees[name], seed, share)
+            rows.add(name, [seen.total(), *(seen[each] for each in ("named", "harmless", "shown", "failed"))])
+            print(*faults, sep="\n", end="\n" if faults else "", flush=True)
+
+
+class Rows:
+    """A table in the page whose rows are replaced one by one: an attack of many takes hours, and may be stopped."""
+
+    def __init__(self, attack: str, head: str, order: Sequence[str]) -> None:
+        self.attack, self.head, self.order = attack, head, order
+        lines = PAGE.read_text(encoding="utf-8").partition(f"<!-- {attack}: begin -->")[2].partition("<!--")[0]
+        named = {line.split("|")[1].strip(): line for line in lines.splitlines() if line.startswith("| ")}
+        self.rows = {name: line for name, line in named.items() if name in order}
+
+    def chosen(self, of: Sequence[str] | None) -> list[str]:
+        """The names that are wanted, in the order of the table; default: all."""
+        return [name for name in self.order if of is None or name in of]
+
+    def add(self, name: str, counts: Iterable[int]) -> None:
+        """Write a row, and print it."""
+        self.rows[name] = f"| {name} | {' | '.join(map(str, counts))} |"
+        print(self.rows[name], flush=True)
+        line = "|---" + "|--:" * (self.head.count("|") - 2) + "|"
+        write(self.attack, "\n".join([self.head, line, *(self.rows[each] for each in self.order if each in self.rows)]))
 
 
 def write(name: str, text: str) -> None:
@@ -158,7 +180,10 @@ def main() -> None:
     options.add_argument("--operations", type=int, default=OPERATIONS, help="crash points of each command, at most")
     options.add_argument("--torn", type=int, default=4, help="kills within a write, and full disks, of each command")
     options.add_argument("--share", type=float, default=1.0, help="share of damaged files that are tried")
+    options.add_argument("--of", nargs="*", metavar="ROW", help="crashes and damage: only these rows of the tables")
     given = options.parse_args()
+    if unknown := sorted({*(given.of or ())} - {*crash_points.WORKS, *damage.NAMES.values()}):
+        options.error(f"--of: no row {unknown[0]!r}")
     torch.set_num_threads(1)
     rows = [states(given.states, given.seed)] if "states" in given.only else []
     rows += files(given.cases, given.seed) if "files" in given.only else []
@@ -167,11 +192,11 @@ def main() -> None:
     if "kills" in given.only:
         write("kills", kills(given.kills, given.seed))
     if "crashes" in given.only:
-        write("crashes", crashes(given.operations, given.torn, given.seed))
+        crashes(given.operations, given.torn, given.seed, given.of)
     if "full" in given.only:
         write("full", full(given.torn, given.seed))
     if "damage" in given.only:
-        write("damage", damages(given.share, given.seed))
+        damages(given.share, given.seed, given.of)
 
 
 if __name__ == "__main__":

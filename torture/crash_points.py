@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from evenglot.files import UNFINISHED
+from evenglot.runs.results import CHECKSUMS
 from tests.tasks import CONFIG, write_corpora
 from tests.training.commands import FORKS, LAST_WORDS, Command, finish, overrides, story
 from torture.operations import NEVER, Count, drop_privileges, fill_at, fork_commands, kill_before, kill_within
@@ -160,6 +161,10 @@ def _said(file: Path) -> str:
         return ""
     if file.name == "log.jsonl":
         return json.dumps(story(file.parent))
+    if file.name in ("comparison.md", "comparison.tex"):  # tables of comparison.json, with seconds
+        return ""
+    if file.name == CHECKSUMS:  # of files with times
+        return json.dumps(sorted(json.loads(file.read_text())["files"]))
     if file.name == "state.json":  # of a checkpoint: with the size of the log, and seconds
         about = json.loads(file.read_text())
         del about["checksum"]

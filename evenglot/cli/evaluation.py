@@ -243,9 +243,13 @@ def report(
         watch_runs(homes, port=port, names=names)
         return
     console = Console()
-    comparison = comparison_of(named, reference, lambda text: print_warnings(console, [text]))
+
+    def warn(text: str) -> None:
+        print_warnings(console, [text])
+
+    comparison = comparison_of(named, reference, warn)
     place = homes[0].folder if len(homes) == 1 else Path()
-    file = write_report(homes, out or place / "report.html", comparison=comparison, names=names)
+    file = write_report(homes, out or place / "report.html", comparison=comparison, names=names, warn=warn)
     print_file(console, "Report", file)
     if figures is not None:
         from evenglot.reporting.figures import draw_figures

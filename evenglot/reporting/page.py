@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -98,14 +98,20 @@ def write_report(
     *,
     comparison: Mapping[str, Any] | None = None,
     names: Sequence[str] | None = None,
+    warn: Callable[[str], object] | None = None,
 ) -> Path:
     """Write the report of these runs, labelled with `names` or with their folder names.
 
-    The file is replaced atomically.
+    The file is replaced atomically. Calls `warn` if stored translations are missing or have changed.
     """
     if not runs:
         raise ValueError("report: expected at least one run")
-    html = page().render(page_data(runs, names=names, comparison=comparison))
+    data = page_data(runs, names=names, comparison=comparison)
+    for run, about in zip(runs, data["runs"], strict=True):
+        for warning in about["warnings"]:
+            if warn is not None and warning["kind"] == "translations":
+                warn(f"{run.folder}: {warning['text']}")
+    html = page().render(data)
     out.parent.mkdir(parents=True, exist_ok=True)
     write_text(out, html)
     return out

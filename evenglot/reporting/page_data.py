@@ -13,13 +13,13 @@ from evenglot.files import without_paths
 from evenglot.reporting.page_comparison import comparison_data
 from evenglot.reporting.page_summary import facts, figures, sentences
 from evenglot.reporting.samples import samples, split_with_translations
-from evenglot.reporting.warnings import mean_shares, warnings
+from evenglot.reporting.warnings import Warning, left_out, mean_shares, warnings, without_scores
 from evenglot.runs.events import Event, StepEvent, of_kind
 from evenglot.runs.history import History, LogNotStartedError, Series, history
 from evenglot.runs.log import read_log
 from evenglot.runs.results import refuse_changed_results
 from evenglot.runs.run import Run
-from evenglot.runs.scores import Scores, read_scores
+from evenglot.runs.scores import Scores, read_scores, scores_file
 from evenglot.scoring.metrics import METRICS, PRIMARY, Metric
 
 Data = dict[str, Any]
@@ -87,6 +87,7 @@ def run_data(run: Run, name: str, *, live: bool = False) -> Data:
     progress = _progress(events, story, step)
     shares = mean_shares(story.mixture, since=0, until=step)
     root = run.folder.absolute().parent
+    shown, unshown = _samples(run)
     return {
         "name": name,
         "state": progress["state"],
@@ -99,9 +100,9 @@ def run_data(run: Run, name: str, *, live: bool = False) -> Data:
         "reweights": story.reweights,
         "p": rounded(story.p),
         "baseline": rounded(story.baseline),
-        "scores": None if scores is None else rounded(scores.as_json()),
-        "samples": _samples(run),
-        "warnings": [warning.as_json() for warning in warnings(story, step, scores, live)],
+        "scores": None if scores is None else rounded(_without_checksums(scores)),
+        "samples": shown,
+        "warnings": [warning.as_json() for warning in (*warnings(story, step, scores, live), *unshown)],
         "config": _config(run.config_file, root),
     }
 
@@ -113,6 +114,10 @@ def _scores(run: Run) -> Scores | None:
     return scores
 
 
+def _without_checksums(scores: Scores) -> Data:
+    return {key: value for key, value in scores.as_json().items() if key != "translations"}
+
+
 def _config(file: Path, root: Path) -> str:
     """The configuration without absolute paths; empty if it cannot be parsed."""
     if not file.exists():
@@ -121,6 +126,8 @@ def _config(file: Path, root: Path) -> str:
         content, _ = yaml12.parse(file.read_text(encoding="utf-8"))
     except yaml12.YamlError:
         return ""
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{file}: not UTF-8 ({error})") from error
     return HEADING + yaml12.dump(without_paths(content, root))
 
 
@@ -187,18 +194,23 @@ def _all_series(story: History, step: int) -> Data:
     }
 
 
-def _samples(run: Run) -> Data:
+def _samples(run: Run) -> tuple[Data, list[Warning]]:
+    """Samples by direction, or a note why there are none; and a warning if some are left out."""
     split = split_with_translations(run)
     if split is None:
-        return {"note": "No translations yet; run `evenglot score`."}
+        return {"note": "No translations yet; run `evenglot score`."}, []
     try:
         found = samples(run, split)
     except (OSError, ValueError):  # the error itself names local paths, which do not belong in a report
         cause = "the store of this run is missing or has changed since it was translated"
-        return {"note": f"No sample translations: {cause}; run `evenglot prepare` and `evenglot score` again."}
-    if not found:
-        return {"note": f"No sentences in the {split} set; run `evenglot prepare` and `evenglot score` again."}
-    return {"split": split, "directions": {name: rounded(each.as_json()) for name, each in found.items()}}
+        return {"note": f"No sample translations: {cause}; run `evenglot prepare` and `evenglot score` again."}, []
+    unshown = [*without_scores(scores_file(run, split), split), *left_out(found.left_out, split)]
+    if found.directions:
+        directions = {name: rounded(each.as_json()) for name, each in found.directions.items()}
+        return {"split": split, "directions": directions}, unshown
+    if unshown:
+        return {"note": unshown[-1].text}, unshown
+    return {"note": f"No sentences in the {split} set; run `evenglot prepare` and `evenglot score` again."}, []
 
 
 def rounded(value: Any) -> Any:

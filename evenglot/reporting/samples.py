@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 from evenglot.corpus.prepared import open_prepared
 from evenglot.runs.run import Run
-from evenglot.runs.scores import read_translations, translations_file
+from evenglot.runs.scores import read_translations, scored_translations, scores_file
 from evenglot.scoring.metrics import METRICS, PRIMARY, Metric, TextOptions
 
 HELD_OUT = ("test", "valid", "valid_full")  # splits that can be scored, in order of preference
@@ -38,6 +39,14 @@ class Samples:
     def as_json(self) -> dict[str, Any]:
         """The form embedded in the page."""
         return asdict(self)
+
+
+@dataclass(frozen=True)
+class RunSamples:
+    """Samples by direction, and the directions left out because their translations are missing or have changed."""
+
+    directions: dict[str, Samples]
+    left_out: tuple[str, ...] = ()
 
 
 def choose(sources: Sequence[str], references: Sequence[str], translations: Sequence[str]) -> Samples | None:
@@ -74,23 +83,45 @@ def _spread(items: Sequence[int], most: int) -> list[int]:
     return [items[place * len(items) // most] for place in range(most)]
 
 
+Stamp = tuple[str, int, int]
+
+
+def stamp(files: Iterable[Path]) -> list[Stamp]:
+    """Name, modification time and size of files, to detect changes."""
+    found = []
+    for file in files:
+        try:
+            state = file.stat()
+        except OSError:
+            continue
+        found.append((file.name, state.st_mtime_ns, state.st_size))
+    return found
+
+
 def split_with_translations(run: Run) -> str | None:
     """The split translated by `evenglot score`, preferably the test set; None if there is none."""
     return next((split for split in HELD_OUT if (run.folder / "hypotheses" / split).is_dir()), None)
 
 
-def samples(run: Run, split: str) -> dict[str, Samples]:
-    """Samples by direction. Raises ValueError or OSError if texts or translations are missing."""
-    return _samples(run, split, (run.folder / "hypotheses" / split).stat().st_mtime_ns)
+def samples(run: Run, split: str) -> RunSamples:
+    """Samples of a run. Raises ValueError or OSError if the texts of the store or the scores cannot be read."""
+    files = (scores_file(run, split), *sorted((run.folder / "hypotheses" / split).iterdir()))
+    return _samples(run, split, tuple(stamp(files)))
 
 
 @lru_cache(maxsize=64)  # a live page requests them repeatedly
-def _samples(run: Run, split: str, changed: int) -> dict[str, Samples]:
-    store = open_prepared(run.config(), verify=False)
-    found = {}
+def _samples(run: Run, split: str, seen: tuple[Stamp, ...]) -> RunSamples:
+    store, scored = open_prepared(run.config(), verify=False), scored_translations(run, split)
+    found, left_out = {}, []
     for name in store.directions:
-        if split in store.splits(name) and translations_file(run, split, name).exists():
-            source, target = (store.text(name, split, side) for side in ("source", "target"))
-            if chosen := choose(source, target, read_translations(run, split, name)):
+        if split not in store.splits(name):
+            continue
+        source, target = (store.text(name, split, side) for side in ("source", "target"))
+        try:
+            chosen = choose(source, target, read_translations(run, split, name, scored))
+        except (OSError, ValueError):
+            left_out.append(name)
+        else:
+            if chosen:
                 found[name] = chosen
-    return found
+    return RunSamples(found, tuple(left_out))

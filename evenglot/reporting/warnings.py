@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from statistics import median
 from typing import Any, Literal
 
 from evenglot.comparison.warnings import USABLE_BLEU
 from evenglot.runs.history import History, Series
 from evenglot.runs.scores import Scores
+from evenglot.wording import some
 
 Kind = Literal[
     "unfinished",
@@ -20,6 +23,7 @@ Kind = Literal[
     "off-target",
     "passes",
     "scores",
+    "translations",
     "note",
 ]
 
@@ -73,6 +77,25 @@ def _without_scores(story: History, scores: Scores | None) -> list[Warning]:
     if scores is not None or story.done is None:
         return []
     return [Warning("scores", "No scores yet: run `evenglot score` on this run, then `evenglot report` again.")]
+
+
+def without_scores(file: Path, split: str) -> list[Warning]:
+    """Translations whose scores were deleted, or are not written yet."""
+    if file.exists():
+        return []
+    text = f"hypotheses/{split} has translations, but {file.name} is missing; run `evenglot score` again."
+    return [Warning("translations", text)]
+
+
+def left_out(names: Sequence[str], split: str) -> list[Warning]:
+    """Directions whose stored translations are not shown."""
+    if not names:
+        return []
+    text = (
+        f"No sample translations of {some(names)}: those in hypotheses/{split} are missing, have changed since they "
+        "were scored, or do not fit the store; run `evenglot score` again."
+    )
+    return [Warning("translations", text)]
 
 
 def _barely_translates(scores: Scores | None) -> list[Warning]:

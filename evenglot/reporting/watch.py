@@ -20,6 +20,7 @@ from urllib.parse import urlsplit
 from evenglot.comparison.compare import comparison_of
 from evenglot.reporting.page import LARGEST, embedded, fitted, page
 from evenglot.reporting.page_data import Data, page_data, short_names
+from evenglot.reporting.samples import Stamp, stamp
 from evenglot.runs.run import Run
 from evenglot.web import host_name, is_loopback, served_headers
 
@@ -44,7 +45,7 @@ class Watched:
     def data(self) -> Data:
         """The current data of the page."""
         with self._lock:
-            seen = [_stamp(run, "log.jsonl", "config.yaml", *SCORES, "hypotheses/*") for run in self.runs]
+            seen = [_stamp(run, "log.jsonl", "config.yaml", *SCORES, "hypotheses/*/*") for run in self.runs]
             if seen != self._seen:
                 data = page_data(self.runs, names=self.names, live=True, comparison=self._compare())
                 self._data, self._seen = fitted(data, LARGEST), seen
@@ -63,17 +64,8 @@ class Watched:
         return self._comparison
 
 
-def _stamp(run: Run, *patterns: str) -> list[Any]:
-    """Name, modification time and size of all files that match, to detect changes."""
-    files = [file for pattern in patterns for file in sorted(run.folder.glob(pattern))]
-    found = []
-    for file in files:
-        try:
-            state = file.stat()
-        except OSError:
-            continue
-        found.append((file.name, state.st_mtime_ns, state.st_size))
-    return found
+def _stamp(run: Run, *patterns: str) -> list[Stamp]:
+    return stamp(file for pattern in patterns for file in sorted(run.folder.glob(pattern)))
 
 
 class Server(ThreadingHTTPServer):

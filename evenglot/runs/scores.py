@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ from evenglot.directions import Direction, parse
 from evenglot.reading import read_json
 from evenglot.records import read_record
 from evenglot.runs.run import Run, RunError
-from evenglot.seals import unsealed
+from evenglot.seals import refuse_changed, unsealed
 
 Scored = Mapping[str, float | None]  # by metric, with further numbers such as `lines`
 
@@ -26,6 +26,7 @@ class Scores:
     macro: Mapping[str, float]
     worst: Mapping[str, float | str | None]  # with the name of the direction
     made: Mapping[str, float | str | bool | None] = field(default_factory=dict)  # settings of the search
+    translations: Mapping[str, Sequence[int]] = field(default_factory=dict)  # size and CRC-32 by file; older: none
 
     @property
     def worst_direction(self) -> str:
@@ -46,6 +47,8 @@ def read_scores_file(file: Path) -> Scores:
                 raise ValueError(f"`{name}`: no number for {missing[0]}")
         if scores.worst.get("direction") not in scores.directions:
             raise ValueError("`worst`: not one of the directions")
+        if any(len(each) != 2 for each in scores.translations.values()):
+            raise ValueError("`translations`: expected sizes and checksums")
     except FileNotFoundError:
         raise
     except (OSError, ValueError) as error:
@@ -72,9 +75,18 @@ def statistics_file(run: Run, split: str) -> Path:
     return run.folder / ("statistics.npz" if split == "test" else f"statistics-{split}.npz")
 
 
-def read_translations(run: Run, split: str, name: str) -> list[str]:
-    """The translations of one direction written by `evenglot score`."""
-    return read_lines(translations_file(run, split, name))
+def scored_translations(run: Run, split: str) -> Mapping[str, Sequence[int]]:
+    """Checksums of the translations that have been scored; none if the split was not scored."""
+    file = scores_file(run, split)
+    return read_scores_file(file).translations if file.exists() else {}
+
+
+def read_translations(run: Run, split: str, name: str, scored: Mapping[str, Sequence[int]]) -> list[str]:
+    """The translations of one direction written by `evenglot score`; ValueError unless they are those scored."""
+    file = translations_file(run, split, name)
+    if file.name in scored:
+        refuse_changed(file.parent, {file.name: scored[file.name]}, "run `evenglot score` again")
+    return read_lines(file)
 
 
 def translations_file(run: Run, split: str, name: str) -> Path:

@@ -26,7 +26,7 @@ from evenglot.scoring.reference_loss import reference_losses, too_long
 from evenglot.scoring.scorer import Scorer
 from evenglot.scoring.sentence_statistics import SentenceStatistics, references_digest
 from evenglot.scoring.summary import summary
-from evenglot.seals import sealed
+from evenglot.seals import checksums_of, sealed
 from evenglot.wording import counted
 
 
@@ -82,6 +82,7 @@ def score_split(
         "signature": scorer.signature,
         "directions": {name: {**each.as_json(), **extra.get(name, {})} for name, each in scored.items()},
         **summary(scored, store.sizes),
+        "translations": checksums_of(translation_file(folder, direction) for direction in _directions(store, split)),
     }
     return scores, SentenceStatistics({name: each.counts for name, each in scored.items()}, references)
 

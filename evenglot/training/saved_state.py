@@ -14,7 +14,7 @@ _LEAST_0: dict[str, float] = {"least": 0}
 
 @dataclass(frozen=True, kw_only=True)
 class _Position:
-    """What `Position.state` returned, and the regular checkpoints. Older versions lack what has a default."""
+    """What `Position.state` returned, and the policy's checkpoints. Older versions lack what has a default."""
 
     drawn_before: Mapping[str, int] = field(metadata=_LEAST_0)
     since_log: Sequence[Sequence[float]]
@@ -30,6 +30,7 @@ class _Position:
     best_score: float | None = None
     disappointments: int = field(default=0, metadata=_LEAST_0)
     regular: Sequence[int] = field(default=(), metadata=_LEAST_0)
+    replaced: Sequence[int] = field(default=(), metadata=_LEAST_0)  # checkpoints that this one replaces
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -116,11 +116,14 @@ class Checkpointer:
                 at.step,
                 model=taken.model,
                 optimizer=taken.optimizer,
-                state={"position": {**at.state(), "regular": self.policy.regular}, **taken.state},
+                state={
+                    "position": {**at.state(), "regular": self.policy.regular, "replaced": replaced},
+                    **taken.state,
+                },
                 score=at.score if at.validated == at.step else None,
             )
             self.announce(saved)
-            checkpoint.prune(self.run.checkpoints, self.settings.keep_last, self.settings.keep_best, replaced)
+            self._prune(replaced)
         self.processes.wait()
 
     def latest(self) -> tuple[Checkpoint, Content] | None:
@@ -130,12 +133,21 @@ class Checkpointer:
         return newest
 
     def resume(self, content: Content) -> Position:
-        """The position of a checkpoint; the policy continues from it too."""
+        """The position of a checkpoint; the policy continues from it too.
+
+        Deletes what the process that wrote it did not come to delete, if it was killed right after.
+        """
         position = content.state["position"]
         at = Position.of(position)
         damaged = [each.step for each in checkpoint.checkpoints(self.run.checkpoints) if each.step > at.step]
         self.policy.resume(at.step, at.validated, position.get("regular", []), damaged)
+        self.processes.wait()  # the others look at the checkpoints, too
+        if self.processes.is_first and not damaged:  # else the damaged ones would count as the newest
+            self._prune([step for step in position.get("replaced", []) if step != at.step])
         return at
+
+    def _prune(self, replaced: list[int]) -> None:
+        checkpoint.prune(self.run.checkpoints, self.settings.keep_last, self.settings.keep_best, replaced)
 
     def best(self) -> Checkpoint:
         """The best intact checkpoint of a run that has written one; a damaged one must not end its training."""

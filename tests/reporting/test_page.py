@@ -106,7 +106,7 @@ def test_many_long_translations_are_shortened_until_they_fit(small, tmp_path, mo
     def texts(run):
         sample = {"source": "я" * 900, "reference": "字" * 900, "translation": "<" * 900, "score": 1.0}
         three = {"best": sample, "median": sample, "worst": sample, "looked_at": 9}
-        return {"split": "test", "directions": {f"x{i}-en": three for i in range(200)}}
+        return {"split": "test", "directions": {f"x{i}-en": three for i in range(200)}}, []
 
     monkeypatch.setattr("evenglot.reporting.page_data._samples", texts)
     file = write_report([small], tmp_path / "page.html")

@@ -9,6 +9,7 @@ from evenglot import yaml12
 from evenglot.comparison.tables import verdict
 from evenglot.config import load_config
 from evenglot.corpus.prepared import open_prepared
+from evenglot.reporting.page import write_report
 from evenglot.reporting.page_data import page_data, rounded, run_data, short_names, thinned, unique_names
 from evenglot.reporting.warnings import mean_shares, warnings
 from evenglot.runs.history import Series, history
@@ -263,6 +264,38 @@ def test_texts_come_from_the_store_and_a_store_that_is_gone_does_no_harm(conf, m
     gone = run_data(run, "copy")["samples"]
     assert list(gone) == ["note"]
     assert str(tmp_path) not in gone["note"]
+
+
+def test_translations_that_are_left_out_are_told_in_the_page_and_by_the_one_who_writes_it(conf, made, tmp_path):
+    run = Run(shutil.copytree(made.folder, tmp_path / "copy"))
+    config = load_config(conf, check_files=False)
+    config.save(run.config_file)
+    folder = run.folder / "hypotheses" / "test"
+    folder.mkdir(parents=True)
+    store, said = open_prepared(config), []
+    for name in store.directions:
+        lines = store.text(name, "test", "target")
+        (folder / f"{name}.en").write_text("".join(f"{line}\n" for line in lines))
+    assert texts(run_data(run, "copy"), "translations") == []
+    (folder / "bb-en.en").unlink()
+    data = run_data(run, "copy")
+    (text,) = texts(data, "translations")
+    assert "bb-en" in text
+    assert str(tmp_path) not in text
+    assert sorted(data["samples"]["directions"]) == ["aa-en", "cc-en"]
+    write_report([run], tmp_path / "page.html", warn=said.append)
+    assert said == [f"{run.folder}: {text}"]
+    (run.folder / "scores.json").unlink()
+    missing, also = texts(run_data(run, "copy"), "translations")
+    assert "scores.json" in missing
+    assert also == text
+
+
+def test_a_configuration_that_is_no_text_is_named(made, tmp_path):
+    run = Run(shutil.copytree(made.folder, tmp_path / "copy"))
+    run.config_file.write_bytes(b"seed: \xf0")
+    with pytest.raises(ValueError, match=str(run.config_file)):
+        run_data(run, "copy")
 
 
 def test_a_log_that_has_just_begun_is_enough(made, tmp_path):

@@ -278,7 +278,7 @@ def test_texts_are_texts_and_read_in_their_own_direction(runs, browser, tmp_path
     sample = {"source": "مرحبا بالعالم", "reference": "hello", "translation": HOSTILE, "score": 12.3}
     three = {"best": sample, "median": sample, "worst": sample, "looked_at": 9}
     found = {"split": "test", "directions": dict.fromkeys(["aaa-en", "abh-en"], three)}
-    monkeypatch.setattr("evenglot.reporting.page_data._samples", lambda run: found)
+    monkeypatch.setattr("evenglot.reporting.page_data._samples", lambda run: (found, []))
     browser.open(write_report([runs["eight"]], tmp_path / "page.html").as_uri(), 360)
     texts = "[...document.querySelectorAll('.sample dd')].map((each) => each.textContent)"
     assert browser.run(texts)[:3] == [sample["source"], HOSTILE, "hello"]

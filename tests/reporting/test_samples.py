@@ -1,3 +1,6 @@
+import json
+import shutil
+
 import pytest
 from sacrebleu.metrics.chrf import CHRF
 
@@ -6,6 +9,8 @@ from evenglot.corpus.prepared import open_prepared
 from evenglot.reporting import samples as module
 from evenglot.reporting.samples import choose, samples, split_with_translations
 from evenglot.runs.run import Run
+from evenglot.seals import checksums
+from tests.logs import scores_json
 
 
 def test_best_median_and_worst_by_the_chrf_of_the_sentence():
@@ -61,13 +66,38 @@ def translated(conf, tmp_path):
 
 def test_every_direction_of_a_run_has_samples(translated):
     store = open_prepared(translated.config())
-    found = samples(translated, "test")
+    found = samples(translated, "test").directions
     assert sorted(found) == ["aa-en", "bb-en", "cc-en"]
     worst = found["aa-en"].worst
     assert (worst.translation, worst.score) == ("?", 0)
     assert worst.source == store.text("aa-en", "test", "source")[7]
     assert worst.reference == store.text("aa-en", "test", "target")[7]
     assert found["cc-en"].worst.score == pytest.approx(100)
+
+
+def flip(file):
+    file.write_bytes(bytes([file.read_bytes()[0] ^ 1]) + file.read_bytes()[1:])
+
+
+@pytest.mark.parametrize(
+    ("damage", "is_scored"),
+    [
+        (lambda file: file.unlink(), True),
+        (lambda file: file.unlink(), False),
+        (lambda file: file.write_text("one line\n"), False),
+        (flip, True),
+        (lambda file: shutil.copy(file.with_name("cc-en.en"), file), True),
+    ],
+)
+def test_translations_that_are_missing_or_changed_are_left_out(translated, damage, is_scored):
+    folder = translated.folder / "hypotheses" / "test"
+    if is_scored:
+        scores = json.loads(scores_json()) | {"translations": checksums(folder)}
+        (translated.folder / "scores.json").write_text(json.dumps(scores))
+    assert samples(translated, "test").left_out == ()
+    damage(folder / "bb-en.en")
+    found = samples(translated, "test")
+    assert (sorted(found.directions), found.left_out) == (["aa-en", "cc-en"], ("bb-en",))
 
 
 def test_the_test_set_comes_before_other_splits(translated, tmp_path):

@@ -13,8 +13,10 @@ from evenglot.inference.engines import SearchOptions
 from evenglot.progress import Bars
 from evenglot.runs.checkpoint import Checkpoint, load_model
 from evenglot.runs.run import Run, RunError
+from evenglot.runs.scores import read_translations, scored_translations, translations_file
 from evenglot.scoring.reference_loss import reference_losses
 from evenglot.scoring.score_run import score_run
+from evenglot.seals import checksums
 from evenglot.training.train import train
 from tests.counting import calls_of
 from tests.tasks import CONFIG, HELD_OUT, write_corpora
@@ -90,6 +92,22 @@ def test_an_unknown_tokenizer_is_refused_before_anything_is_translated(project):
     with pytest.raises(ValueError, match="^tokenize: .*flores200.*'xx'"):
         score_run(run, "test", QUICK, Bars(), tokenize="xx", device="cpu")
     assert not (run.folder / "hypotheses").exists()
+
+
+def test_translations_are_those_that_were_scored(project):
+    run = Run(project / "run")
+    scores, _ = score_run(run, "test", QUICK, Bars(), device="cpu")
+    scored = scored_translations(run, "test")
+    assert scored == scores["translations"] == checksums(run.folder / "hypotheses" / "test")
+    assert len(read_translations(run, "test", "aa-en", scored)) == HELD_OUT + 1
+    file = translations_file(run, "test", "aa-en")
+    file.write_bytes(b"x" * file.stat().st_size)
+    with pytest.raises(ValueError, match=f"{file}: changed.*`evenglot score`"):
+        read_translations(run, "test", "aa-en", scored)
+    file.unlink()
+    for known in (scored, {}):
+        with pytest.raises(ValueError, match=f"{file}: .*`evenglot score`"):
+            read_translations(run, "test", "aa-en", known)
 
 
 def test_missing_language_identification_is_said_once(project, monkeypatch, capsys):

@@ -1,9 +1,12 @@
 """When a checkpoint is due and which ones are dropped: decided without training anything."""
 
+from unittest.mock import Mock
+
 import pytest
 import torch
 
 from evenglot.config import TrainSettings
+from evenglot.runs import checkpoint as module
 from evenglot.runs.checkpoint import checkpoints
 from evenglot.runs.run import Run
 from evenglot.training.parallel import Processes
@@ -148,6 +151,35 @@ def test_a_stop_leaves_the_same_checkpoints_as_a_run_without_one(tmp_path):
             save(after, Moment.UPDATE, step)
         assert kept(folder) == kept(tmp_path / "whole") == [6, 8], first
         assert [each.step for each in after.last_regular(5)] == [6, 8]
+
+
+@pytest.mark.parametrize("stop", [None, *range(1, 8)])
+def test_what_a_killed_process_did_not_delete_is_deleted_on_resuming(tmp_path, monkeypatch, stop):
+    keys = {"save_every": 2, "keep_last": 2}
+    made = checkpointer(tmp_path, **keys)
+    for step in range(1, 8):
+        save(made, Moment.UPDATE, step)
+        if step == stop:
+            save(made, Moment.STOP, step)
+            made = checkpointer(tmp_path, **keys)
+            made.resume(made.latest()[1])
+    with monkeypatch.context() as killed:
+        killed.setattr(module, "prune", Mock())
+        save(made, Moment.UPDATE, 8)
+    assert set(kept(tmp_path)) > {6, 8}
+    made = checkpointer(tmp_path, **keys)
+    made.resume(made.latest()[1])
+    assert kept(tmp_path) == [6, 8]
+
+
+def test_nothing_is_deleted_on_resuming_before_a_damaged_checkpoint(tmp_path):
+    made = checkpointer(tmp_path, save_every=2, keep_last=3)
+    for step in (2, 4):
+        save(made, Moment.UPDATE, step)
+    _, content = made.latest()
+    save(made, Moment.UPDATE, 6)
+    checkpointer(tmp_path, save_every=2, keep_last=2).resume(content)  # 6 would be one of these two
+    assert kept(tmp_path) == [2, 4, 6]
 
 
 def test_a_checkpoint_has_the_position_with_the_regular_steps_and_the_state(tmp_path):
