@@ -4,6 +4,6 @@ import ctranslate2  # noqa: F401
 import transformers.models.marian.tokenization_marian
 import transformers.models.mbart.modeling_mbart  # noqa: F401
 
-from evenglot.scoring.off_target import can_identify
+from evenglot.corpus.languages import can_identify
 
 can_identify()  # loads a model
