@@ -64,6 +64,17 @@ def test_a_run_is_reported_with_its_translations(run, tmp_path):
         file = translations_file(home, "test", name)
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text("".join(f"{line}\n" for line in store.text(name, "test", "target")), encoding="utf-8")
+    perfect = {"bleu": 100.0, "chrf": 100.0}
+    scores = {
+        "split": "test",
+        "signature": {},
+        "directions": {
+            name: {**perfect, "lines": len(store.text(name, "test", "target"))} for name in store.directions
+        },
+        "macro": perfect,
+        "worst": {"direction": sorted(store.directions)[0], **perfect},
+    }
+    (home.folder / "scores.json").write_text(json.dumps(scores), encoding="utf-8")
     done = evenglot("report", home.folder, "--out", tmp_path / "page.html")
     assert done.returncode == 0, done.stderr
     assert sorted(data_of(tmp_path / "page.html")["runs"][0]["samples"]["directions"]) == sorted(store.directions)

@@ -7,6 +7,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from evenglot.model import devices, loss, search
 from evenglot.model.devices import sum_type, usable_device
 from evenglot.model.loss import batch_loss, direction_sums
+from evenglot.model.products import has_faster_products
 from evenglot.model.search import beam_search, greedy
 from tests.model.cases import random_batch, small_model
 
@@ -41,6 +42,7 @@ def test_what_runs_on_a_device_needs_no_float64_where_there_is_none(monkeypatch)
     assert sum_type(torch.device("cpu")) == torch.float64
     for module in (loss, search):
         monkeypatch.setattr(module, "sum_type", lambda device: sum_type(torch.device("mps")))
+    has_faster_products(torch.float32)  # found out once per process, with float64
     model = small_model()
     batch = random_batch(model.shape, [4, 7, 3], [5, 2, 6])
     expected = beam_search(model, batch.source, batch.source_lengths, beam=3, max_length=12)
