@@ -10,7 +10,9 @@ is meant to change numbers, and explain it in the commit:
 import json
 import os
 import platform
+import subprocess
 import sys
+from collections.abc import Iterable
 from hashlib import sha256
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -133,9 +135,22 @@ def numbers(value) -> list[float]:
     return [] if value is None else [float(value)]
 
 
+def make(names: Iterable[str], folder: Path) -> None:
+    """Write traces, with the platform, into a folder."""
+    with TemporaryDirectory() as made_in:
+        for name in names:
+            content = {"platform": this_platform(), **trace(name, Path(made_in))}
+            (folder / f"{name}.json").write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory) -> Path:
-    return tmp_path_factory.mktemp("traces")
+    """All traces, made in a process of their own, as runs are: what other tests leave in this one cannot matter."""
+    folder = tmp_path_factory.mktemp("traces")
+    words = "import pathlib, sys; from tests.training.test_golden_traces import STRATEGIES, make; "
+    command = [sys.executable, "-c", words + "make(STRATEGIES, pathlib.Path(sys.argv[1]))", str(folder)]
+    subprocess.run(command, check=True, cwd=TRACES.parents[2])
+    return folder
 
 
 @pytest.mark.parametrize("name", STRATEGIES)
@@ -146,7 +161,8 @@ def test_training_gives_the_numbers_it_always_gave(name, folder):
         pytest.skip("torch has other random numbers on this platform")
     if here["sentencepiece"] != there["sentencepiece"]:
         pytest.skip(f"sentencepiece {here['sentencepiece']} learns other subwords than {there['sentencepiece']}")
-    made = trace(name, folder)
+    made = json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))
+    assert made.pop("platform") == here
     assert len(made["steps"]) == 30
     if here == there:
         assert made == kept
@@ -165,7 +181,4 @@ def test_the_mixtures_of_the_traces_move():
 
 if __name__ == "__main__":
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-    with TemporaryDirectory() as made_in:
-        for each in sys.argv[1:] or STRATEGIES:
-            content = {"platform": this_platform(), **trace(each, Path(made_in))}
-            (TRACES / f"{each}.json").write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+    make(sys.argv[1:] or STRATEGIES, TRACES)
