@@ -58,7 +58,7 @@ def carry_out(job: Job, work: Path) -> bool:
     folder = work / job.conf
     run = folder / "runs" / f"{job.setting}-{job.row}-{job.seed}"
     run.parent.mkdir(parents=True, exist_ok=True)
-    with run.with_suffix(".lock").open("w") as lock:
+    with run.with_name(f"{run.name}.lock").open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
