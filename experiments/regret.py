@@ -1,7 +1,7 @@
 """Regret: how far a strategy is from the best fixed mixture of a setting, chosen in hindsight.
 
     python -m experiments.regret keep SETTING ROW RUN ...    # store the numbers of finished runs in default/results/
-    python -m experiments.regret                             # draw the picture, experiments/default/regret.svg
+    python -m experiments.regret                             # draw experiments/default/regret.svg and regimes.svg
     python -m experiments.tables                             # the tables in docs/results.md and default/README.md
 
 A setting is a corpus, a direction and a number of passes. The best fixed mixture is chosen on other seeds than the one
@@ -23,11 +23,17 @@ from typing import Any
 import numpy as np
 from scipy.stats import t as student_t  # type: ignore[import-untyped]
 
-from evenglot.reporting.figures.canvas import DASHED, GREY, LIGHT_GREY, colours, picture
-from experiments.wording import Table, signed
+from evenglot.reporting.figures.canvas import DASHED, GREY, LIGHT_GREY, colours, log_shares, picture
+from evenglot.robust.validate import Vector
+from experiments.wording import Table, language, signed
 
 RESULTS = Path(__file__).parent / "default" / "results"
 POINTS = 20  # of a course that are stored
+REGIMES = {  # settings and rows of the picture of courses: where ERM and a flat mixture change places
+    "related-any-en-4": "8 languages, 3.9 passes",
+    "simple-any-en-50": "the same 8 languages, 50 passes",
+}
+COURSES = ("erm", "mix50", "fade75")
 
 
 @dataclass(frozen=True)
@@ -264,6 +270,38 @@ def draw(path: Path) -> None:
         figure.legend(handles, labels, loc="outside upper center", ncols=len(found))
 
 
+def draw_regimes(path: Path) -> None:
+    """Share and held-out loss of every language during training, in the settings where the best mixtures differ."""
+    sizes = next(iter(load(next(iter(REGIMES)))["erm"].values()))["sizes"]
+    directions = sorted(sizes, key=lambda name: -sizes[name])
+    with picture(path, 11, 6.5) as figure:
+        axes = figure.subplots(2 * len(REGIMES), len(directions), sharex="row", sharey="row")
+        for (setting, title), above, below in zip(REGIMES.items(), axes[::2], axes[1::2], strict=True):
+            runs = load(setting)
+            for place, name in enumerate(directions):
+                above[place].set_title(language(name))
+                log_shares(above[place], 0.005, 0.6)
+                _, usual = course(runs["erm"], "validation", "loss", name)
+                for row, colour in colours(COURSES).items():
+                    above[place].plot(*course(runs[row], "mixture", "q", name), color=colour, label=row)
+                    steps, losses = course(runs[row], "validation", "loss", name)
+                    below[place].plot(steps, 100 * (losses / usual - 1), color=colour)
+            above[0].set_ylabel("share of the batches")
+            below[0].set_ylabel("held-out loss\nbeside ERM's, %")
+            below[0].annotate(title, (0, 1.45), (-52, 0), "axes fraction", textcoords="offset points", rotation=90)
+        for axis in axes.flat:
+            axis.grid(color=LIGHT_GREY)
+            axis.xaxis.set_major_formatter(lambda updates, _: f"{updates / 1000:g}k")
+        figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside upper center", ncols=len(COURSES))
+        figure.supxlabel("updates", fontsize="medium")
+
+
+def course(runs: Mapping[int, Mapping[str, Any]], kind: str, value: str, name: str) -> tuple[list[int], Vector]:
+    """Steps, and the mean over seeds of a value of a direction at these steps."""
+    courses = [run[kind] for run in runs.values()]
+    return [event["step"] for event in courses[0]], np.mean([[event[value][name] for event in c] for c in courses], axis=0)
+
+
 def main(arguments: Sequence[str]) -> None:
     """See the module."""
     if arguments and arguments[0] == "keep":
@@ -272,6 +310,7 @@ def main(arguments: Sequence[str]) -> None:
             print(keep(setting, row, Path(folder)))
         return
     draw(RESULTS.parent / "regret.svg")
+    draw_regimes(RESULTS.parent / "regimes.svg")
 
 
 if __name__ == "__main__":
