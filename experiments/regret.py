@@ -299,7 +299,9 @@ def draw_regimes(path: Path) -> None:
 def course(runs: Mapping[int, Mapping[str, Any]], kind: str, value: str, name: str) -> tuple[list[int], Vector]:
     """Steps, and the mean over seeds of a value of a direction at these steps."""
     courses = [run[kind] for run in runs.values()]
-    return [event["step"] for event in courses[0]], np.mean([[event[value][name] for event in c] for c in courses], axis=0)
+    return [event["step"] for event in courses[0]], np.mean(
+        [[event[value][name] for event in c] for c in courses], axis=0
+    )
 
 
 def main(arguments: Sequence[str]) -> None:

@@ -69,7 +69,9 @@ def carry_out(job: Job, work: Path) -> bool:
         sets = [word for each in job.settings for word in ("--set", each)]
         resume = ["--resume"] if (run / "log.jsonl").exists() else []
         evenglot = [sys.executable, "-m", "evenglot"]
-        subprocess.run([*evenglot, "prepare", "conf.yaml"], cwd=folder, check=True)
+        with (folder / "prepare.lock").open("w") as alone:
+            fcntl.flock(alone, fcntl.LOCK_EX)  # the first run of a configuration writes its store
+            subprocess.run([*evenglot, "prepare", "conf.yaml"], cwd=folder, check=True)
         subprocess.run([*evenglot, "train", "conf.yaml", "--out", str(run), *sets, *resume], cwd=folder, check=True)
         subprocess.run([*evenglot, "score", str(run), "--engine", "ctranslate2", "--beam", "5"], cwd=folder, check=True)
         print(regret.keep(job.setting, job.row, run), flush=True)

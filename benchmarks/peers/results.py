@@ -94,12 +94,18 @@ def _row(toolkit: Mapping[str, Any]) -> str:
 
 
 def merged(saved: Sequence[Mapping[str, Any]], new: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """All cases, the new ones in place of those that measured the same before on the same hardware."""
+    """All cases without those that a newer one replaces: the same hardware, and all toolkits measured again."""
 
     def key(case: Mapping[str, Any]) -> tuple[bool, str, str, str, str]:
         return case["precision"] != "float32", case["corpus"], case["size"], case["precision"], case["hardware"]
 
-    return sorted({key(case): case for case in [*saved, *new]}.values(), key=key)
+    def toolkits(case: Mapping[str, Any]) -> set[str]:
+        return {toolkit["title"] for toolkit in case["toolkits"]}
+
+    every = list(saved)
+    for case in new:
+        every = [old for old in every if key(old) != key(case) or not toolkits(old) <= toolkits(case)] + [case]
+    return sorted(every, key=key)
 
 
 def replaced(page: str, tables: str) -> str:

@@ -111,7 +111,15 @@ def test_the_exported_text_has_the_subwords_of_the_store(conf, tmp_path):
 
 
 def case(corpus: str, size: str = "tiny", precision: str = "float32", **more: object) -> dict:
-    return {"corpus": corpus, "size": size, "precision": precision, "hardware": "here", **more}
+    toolkits = [{"title": "evenglot"}, {"title": "eole"}]
+    return {
+        "corpus": corpus,
+        "size": size,
+        "precision": precision,
+        "hardware": "here",
+        "toolkits": toolkits,
+        **more,
+    }
 
 
 def test_new_results_replace_those_of_the_same_case_only():
@@ -128,6 +136,14 @@ def test_new_results_replace_those_of_the_same_case_only():
 def test_results_of_other_hardware_are_kept_beside_the_new_ones():
     every = merged([case("a", hardware="there", tokens=1)], [case("a", tokens=2)])
     assert [(each["hardware"], each["tokens"]) for each in every] == [("here", 2), ("there", 1)]
+
+
+def test_results_of_other_toolkits_are_kept_beside_the_new_ones():
+    other = [{"title": "evenglot"}, {"title": "JoeyNMT"}]
+    every = merged([case("a", tokens=1)], [case("a", toolkits=other, tokens=2)])
+    assert [each["tokens"] for each in every] == [1, 2]
+    assert merged(every, [case("a", toolkits=[*other, {"title": "eole"}], tokens=3)])[0]["tokens"] == 3
+    assert len(merged(every, [case("a", toolkits=[*other, {"title": "eole"}])])) == 1
 
 
 def test_tables_go_between_the_marks_however_often():
