@@ -8,6 +8,7 @@ from typing import Literal
 
 import numpy as np
 
+from evenglot.robust.solvers import dot
 from evenglot.robust.validate import OptionError, Vector, distribution
 
 Unit = Literal["sentences", "tokens"]
@@ -109,7 +110,7 @@ class Groups:
         length = np.ones_like(q)
         if self.tokens is not None:
             np.divide(self.tokens, self.sizes, out=length, where=self.sizes > 0)
-        share = drawn * length / (drawn @ length)
+        share = drawn * length / dot(drawn, length)
         return np.divide(q, share, out=np.zeros_like(q), where=share > 0)
 
 

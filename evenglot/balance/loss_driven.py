@@ -27,6 +27,7 @@ from evenglot.balance.groups import Groups
 from evenglot.balance.losses import Estimator
 from evenglot.balance.noise import NoiseAware, with_rounding
 from evenglot.balance.saved import SavedState
+from evenglot.robust.solvers import dot
 from evenglot.robust.validate import OptionError, Vector, number
 
 Apply = Literal["resample", "reweight"]
@@ -269,5 +270,5 @@ class LossDriven(Balancer):
         if self.drop_negative_baseline and excess[seen].max() < 0:  # as in the released code; not needed otherwise
             excess = losses
         weight = self.rule.centre[seen]
-        mean = weight @ excess[seen] / weight.sum() if weight.any() else excess[seen].mean()
+        mean = dot(weight, excess[seen]) / weight.sum() if weight.any() else excess[seen].mean()
         return np.asarray(np.where(seen, excess, mean))

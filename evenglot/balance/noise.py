@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from evenglot.balance.best_response import ChiSquareResponse, reachable
+from evenglot.robust.solvers import dot
 from evenglot.robust.validate import Vector
 
 DEVIATIONS = 2.0  # how far above its mean the spread that is due to noise may lie
@@ -49,5 +50,5 @@ def signal_share(v: Vector, errors: Vector, centre: Vector) -> float:
     """
     weights = centre * (1 - centre) * errors**2
     noise = weights.sum() + DEVIATIONS * np.sqrt(2 * (weights**2).sum())
-    spread = centre @ (v - centre @ v) ** 2
+    spread = dot(centre, (v - dot(centre, v)) ** 2)
     return float(1 - noise / spread) if spread > noise else 0.0

@@ -13,6 +13,7 @@ import numpy as np
 
 from evenglot.balance.best_response import alone_behind
 from evenglot.robust import ChiSquareBall
+from evenglot.robust.solvers import dot
 from evenglot.robust.validate import Vector
 
 
@@ -58,6 +59,6 @@ class ReleasedResponse:
 
     def _floored(self, u: Vector, below_top: float) -> Vector:
         lifted = np.maximum(u + below_top, 0.0)
-        ratio = lifted / (self.centre @ lifted)
+        ratio = lifted / dot(self.centre, lifted)
         q = self.centre * np.maximum(ratio, self.ratio_floor)
         return np.asarray(q / q.sum())

@@ -36,6 +36,13 @@ def kl_divergence(q: Vector, p: Vector) -> float:
     return float(np.sum(q[used] * np.log(q[used] / p[used])))
 
 
+def dot(a: Vector, b: Vector) -> float:
+    """sum a b. Unlike `a @ b`, whose last bits depend on the kernel that a BLAS library chooses, it is the same
+    everywhere, and so are the mixtures.
+    """
+    return float((a * b).sum())
+
+
 def scaled(v: Vector) -> Vector:
     """v, divided by a power of two: values in [-1, 1], differences and ties kept exact, no overflow for any finite v.
 
@@ -94,12 +101,12 @@ def chi_square_best_response(p: Vector, v: Vector, rho: float) -> Vector:
 
 def centre(u: Vector, weight: Vector, mass: float) -> tuple[Vector, float]:
     """u minus its weighted mean, and the root of the weighted sum of its squares, for |u| <= 1 where weight > 0."""
-    centred = u - weight @ u / mass
-    squares = weight @ (centred * centred)
+    centred = u - dot(weight, u) / mass
+    squares = dot(weight, centred * centred)
     if squares < 1e-4 * mass:  # nearly all mass sits close together: measured from a value in there, no digits are lost
         centred = u - u[np.abs(centred).argmin()]
-        centred -= weight @ centred / mass
-        squares = weight @ (centred * centred)
+        centred -= dot(weight, centred) / mass
+        squares = dot(weight, centred * centred)
     return centred, math.sqrt(squares)
 
 
@@ -120,11 +127,11 @@ def kl_best_response(p: Vector, v: Vector, rho: float) -> Vector:
         z = weight.sum()
         q = weight / z
         if beta < 1:  # a small radius: around the mean, log Z keeps its digits
-            x, log_z = centred, np.log1p(p @ np.expm1(beta * centred))
+            x, log_z = centred, np.log1p(dot(p, np.expm1(beta * centred)))
         else:
             x, log_z = u, np.log(z) + shift
-        pull = np.sqrt(q) * beta * (x - q @ x)
-        return float(beta * (q @ x) - log_z), float(pull @ pull), q
+        pull = np.sqrt(q) * beta * (x - dot(q, x))
+        return float(beta * dot(q, x) - log_z), dot(pull, pull), q
 
     return increasing_root(tilt, rho, start=float(np.sqrt(2 * rho)) / spread)
 
@@ -253,7 +260,7 @@ def level_out(c: Vector, y: Vector, lower: Vector, upper: Vector, total: float) 
     if not inside.any():  # then the sum is total, unless edges that differ were rounded to the same number
         return q, inside, left if q.sum() < total else right
     free, above = c[inside], y[inside] - right
-    step = (total - q[~inside].sum() - free @ above) / free.sum()  # right - t, in [0, right - left] but for rounding
+    step = (total - q[~inside].sum() - dot(free, above)) / free.sum()  # right - t: in [0, right - left], if not rounded
     step = min(max(float(step), 0.0), right - left)
     q[inside] = np.clip(free * (above + step), lower[inside], upper[inside])
     return q, inside, right - step

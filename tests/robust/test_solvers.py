@@ -1,5 +1,9 @@
 """Properties of the solvers that are not visible through the public sets."""
 
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 from hypothesis import assume, given
@@ -66,3 +70,29 @@ def test_divergences_are_infinite_only_off_the_support():
     assert solvers.kl_divergence(np.array([0.0, 1.0, 0.0]), p) == pytest.approx(np.log(2), rel=1e-15)
     assert solvers.chi_square_divergence(np.array([0.5, 0.4, 0.1]), p) == np.inf
     assert solvers.kl_divergence(np.array([0.5, 0.4, 0.1]), p) == np.inf
+
+
+RESPONSES = """
+import numpy as np
+from evenglot.robust import ChiSquareBall, KLBall
+random = np.random.default_rng(5)
+for size in (3, 8, 60):
+    p, v = random.dirichlet(np.ones(size)), random.normal(2, 0.3, size)
+    for ball in (ChiSquareBall(p, 0.05), ChiSquareBall(p, 0.05, floor=0.2), KLBall(p, 0.05)):
+        print(ball.best_response(v).tobytes().hex())
+"""
+
+
+def test_mixtures_do_not_depend_on_the_kernels_of_a_blas_library():
+    """OpenBLAS chooses them by processor; this variable overrides it, where NumPy comes with OpenBLAS on x86."""
+    answers = {
+        subprocess.run(
+            [sys.executable, "-c", RESPONSES],
+            env={**os.environ, "OPENBLAS_CORETYPE": kernels},
+            check=True,
+            capture_output=True,
+        ).stdout
+        for kernels in ("Prescott", "Haswell")
+    }
+    assert len(answers) == 1
+    assert answers != {b""}
