@@ -11,6 +11,7 @@ when that process ends). Interrupted runs are resumed.
 from __future__ import annotations
 
 import fcntl
+import os
 import shutil
 import subprocess
 import sys
@@ -68,14 +69,19 @@ def carry_out(job: Job, work: Path) -> bool:
         shutil.copy(HERE / f"{job.conf}.yaml", folder / "conf.yaml")
         sets = [word for each in job.settings for word in ("--set", each)]
         resume = ["--resume"] if (run / "log.jsonl").exists() else []
-        evenglot = [sys.executable, "-m", "evenglot"]
+        evenglot = [sys.executable, "-m", "experiments.adaptive"]  # the command line, with further strategies
         with (folder / "prepare.lock").open("w") as alone:
             fcntl.flock(alone, fcntl.LOCK_EX)  # the first run of a configuration writes its store
-            subprocess.run([*evenglot, "prepare", "conf.yaml"], cwd=folder, check=True)
-        subprocess.run([*evenglot, "train", "conf.yaml", "--out", str(run), *sets, *resume], cwd=folder, check=True)
-        subprocess.run([*evenglot, "score", str(run), "--engine", "ctranslate2", "--beam", "5"], cwd=folder, check=True)
+            _run([*evenglot, "prepare", "conf.yaml"], folder)
+        _run([*evenglot, "train", "conf.yaml", "--out", str(run), *sets, *resume], folder)
+        _run([*evenglot, "score", str(run), "--engine", "ctranslate2", "--beam", "5"], folder)
         print(regret.keep(job.setting, job.row, run), flush=True)
     return True
+
+
+def _run(command: Sequence[str], folder: Path) -> None:
+    """Run with the code of this repository, whatever is installed."""
+    subprocess.run(command, cwd=folder, check=True, env={**os.environ, "PYTHONPATH": str(HERE.parents[1])})
 
 
 def main(arguments: Sequence[str]) -> None:
