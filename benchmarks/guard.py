@@ -24,7 +24,8 @@ from torch import Tensor, nn
 from benchmarks.step_profile import Updates
 from benchmarks.workload import prepared
 from evenglot.batches.load import Batch
-from evenglot.model.transformer import Shape, sinusoids
+from evenglot.model.shape import Shape
+from evenglot.model.transformer import sinusoids
 from evenglot.processor import features, vendor
 from evenglot.symbols import EOS, PAD
 from evenglot.training.parallel import has_bfloat16

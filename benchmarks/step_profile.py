@@ -36,7 +36,7 @@ from evenglot.batches.load import Batch, Loader, load
 from evenglot.config import Config
 from evenglot.corpus.store import Store
 from evenglot.model.products import rows_times
-from evenglot.model.transformer import Shape
+from evenglot.model.shape import Shape
 from evenglot.symbols import PAD
 from evenglot.training.model import create_model
 from evenglot.training.optimizer import create_optimizer

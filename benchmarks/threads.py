@@ -19,7 +19,9 @@ POLICIES = {"default": None, "passive": "PASSIVE"}
 WORK = f"""
 import time, torch
 from evenglot.model.loss import smoothed_cross_entropy
-from evenglot.model.transformer import SIZES, Shape, Transformer
+from evenglot.model.shape import Shape
+from evenglot.model.sizes import SIZES
+from evenglot.model.transformer import Transformer
 torch.manual_seed(1)
 model = Transformer(Shape(source_pieces=6000, target_pieces=4000, **SIZES["tiny"]))
 optimizer = torch.optim.AdamW(model.parameters(), fused=True)

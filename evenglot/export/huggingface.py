@@ -33,7 +33,8 @@ from evenglot.files import finished_folder, write_json
 from evenglot.inference.vocabularies import Vocabulary, read_vocabularies
 from evenglot.model.pretrained import Pretrained
 from evenglot.model.search import greedy
-from evenglot.model.transformer import Shape, Transformer
+from evenglot.model.shape import Shape
+from evenglot.model.transformer import Transformer
 from evenglot.runs.checkpoint import fingerprint, load_model, write_tensors
 from evenglot.runs.run import Run
 from evenglot.seals import checksums, sealed

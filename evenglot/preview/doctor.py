@@ -25,8 +25,9 @@ from evenglot.extras import EXTRAS, MissingExtraError
 from evenglot.inference.ctranslate2.package import package
 from evenglot.inference.ctranslate2.weights import convert
 from evenglot.model.search import greedy
+from evenglot.model.shape import Shape
 from evenglot.model.sizes import SIZES
-from evenglot.model.transformer import Shape, Transformer
+from evenglot.model.transformer import Transformer
 from evenglot.processor import cores
 from evenglot.symbols import EOS
 from evenglot.training.parallel import PRECISIONS, has_bfloat16

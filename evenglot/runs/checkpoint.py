@@ -30,7 +30,8 @@ from evenglot.model import families
 from evenglot.model.families import PretrainedError
 from evenglot.model.interface import TranslationModel
 from evenglot.model.pretrained import build_pretrained, load_pretrained, untie
-from evenglot.model.transformer import Shape, Transformer
+from evenglot.model.shape import Shape
+from evenglot.model.transformer import Transformer
 from evenglot.reading import LaterFormatError, UnreadableError, parse_json, read_bytes, read_json, refuse_later
 from evenglot.records import read_record
 

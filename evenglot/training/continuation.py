@@ -13,7 +13,8 @@ from torch import Tensor
 from evenglot.corpus.given import tag_ids
 from evenglot.corpus.store import Store
 from evenglot.directions import SIDES
-from evenglot.model.transformer import Shape, Transformer
+from evenglot.model.shape import Shape
+from evenglot.model.transformer import Transformer
 from evenglot.runs.run import Run, RunError
 
 

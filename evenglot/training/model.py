@@ -14,7 +14,8 @@ from evenglot.model import families
 from evenglot.model.families import is_run
 from evenglot.model.interface import TranslationModel
 from evenglot.model.pretrained import load_pretrained
-from evenglot.model.transformer import Shape, Transformer
+from evenglot.model.shape import Shape
+from evenglot.model.transformer import Transformer
 from evenglot.runs.checkpoint import fingerprint
 from evenglot.runs.run import Run, RunError
 from evenglot.seeding import generator

@@ -7,7 +7,7 @@ import torch
 
 from benchmarks.step_profile import Lengths, training_flops
 from evenglot.batches.load import Batch
-from evenglot.model.transformer import Shape
+from evenglot.model.shape import Shape
 
 SHAPE = Shape(source_pieces=50, target_pieces=30, dim=4, ffn=8, encoder_layers=1, decoder_layers=1, heads=2)
 BATCH = Batch(

@@ -3,7 +3,8 @@
 import torch
 
 from evenglot.batches.load import Batch
-from evenglot.model.transformer import Shape, Transformer
+from evenglot.model.shape import Shape
+from evenglot.model.transformer import Transformer
 from evenglot.symbols import EOS, PAD
 
 

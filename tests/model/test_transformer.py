@@ -6,7 +6,9 @@ import pytest
 import torch
 
 from evenglot.corpus import vocabulary
-from evenglot.model.transformer import SIZES, Shape, Transformer, is_real, sinusoids, unpadded
+from evenglot.model.shape import Shape
+from evenglot.model.sizes import SIZES
+from evenglot.model.transformer import Transformer, is_real, sinusoids, unpadded
 from evenglot.symbols import EOS, PAD
 from tests.model.cases import all_logits, random_batch, small_model, small_shape
 

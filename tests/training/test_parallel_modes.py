@@ -129,7 +129,7 @@ def test_all_layers_are_units():
 
 def test_the_bias_of_keys_has_no_gradient():
     """It has no effect, so its gradient would be rounding noise."""
-    from evenglot.model.transformer import JointProjection
+    from evenglot.model.layers import JointProjection
 
     torch.manual_seed(1)
     layer = JointProjection(4, 12)

@@ -11,16 +11,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from evenglot.inference.ctranslate2.package import package
-from evenglot.model.transformer import (
-    CrossAttention,
-    Decoder,
-    DecoderLayer,
-    Encoder,
-    EncoderLayer,
-    FeedForward,
-    SelfAttention,
-    Transformer,
-)
+from evenglot.model.layers import CrossAttention, DecoderLayer, EncoderLayer, FeedForward, SelfAttention
+from evenglot.model.transformer import Decoder, Encoder, Transformer
 from evenglot.symbols import EOS, PAD
 
 RULED_OUT = -1e4  # bias of <pad> in the output layer: excludes it from the softmax, as evenglot.model.search does
