@@ -3,10 +3,7 @@
 from evenglot.balance.balancer import Balancer, Mixture
 from evenglot.balance.baseline import ideal, load_baseline, mean_losses, save_baseline
 from evenglot.balance.catalogue import (
-    FAINT_TAU,
-    PRESETS,
     STRATEGIES,
-    Preset,
     Strategy,
     check_mixture,
     check_options,
@@ -17,6 +14,7 @@ from evenglot.balance.catalogue import (
 )
 from evenglot.balance.description import Description, GradientProbe, Needs, Sampling, Signal, Split
 from evenglot.balance.groups import Groups
+from evenglot.balance.interval_strategies import FAINT_TAU, PRESETS, Preset
 from evenglot.balance.services import UnservedError
 from evenglot.robust.validate import OptionError
 

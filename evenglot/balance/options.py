@@ -1,4 +1,4 @@
-"""Types and descriptions of strategy options, used in the signatures of the builders in catalogue.py.
+"""Types and descriptions of strategy options, used in the signatures of their builders.
 
 `evenglot example`, the configuration reference and the JSON schema are generated from them. To add an option, annotate
 it in the signature of its builder: `Annotated[float, Option("What it does.", ge=0)]`.

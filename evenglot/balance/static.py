@@ -12,6 +12,7 @@ from evenglot.balance.balancer import Balancer
 from evenglot.balance.description import Description
 from evenglot.balance.groups import Groups
 from evenglot.balance.saved import SavedState
+from evenglot.robust.solvers import chi_square_divergence
 from evenglot.robust.validate import OptionError, Vector, distribution, number, vector
 
 MixtureSpec = str | Mapping[str, float]
@@ -89,6 +90,11 @@ def mixture_of(spec: MixtureSpec, groups: Groups, argument: str) -> Vector:
     raise OptionError(
         argument, f"expected 'data', 'uniform', 'tau:3', 'mix:0.5', 'unimax:20' or shares by group, got {spec!r}"
     )
+
+
+def radius_of(rho: float | str, groups: Groups, centre: Vector) -> float:
+    """The radius, given as a number or as a mixture on the surface of the ball."""
+    return chi_square_divergence(mixture_of(rho, groups, "rho"), centre) if isinstance(rho, str) else rho
 
 
 def describe_temperature(*, tau: float | None, **others: Any) -> Description:

@@ -6,7 +6,7 @@ import shutil
 
 import pytest
 
-from evenglot.balance import catalogue, save_baseline
+from evenglot.balance import interval_strategies, save_baseline
 from evenglot.config import load_config
 from evenglot.corpus import artefacts, prepared, store
 from evenglot.corpus.prepare import prepare
@@ -155,7 +155,7 @@ def test_a_ball_in_which_nothing_can_move_is_warned_of(configure, tmp_path, monk
         return [event["message"] for event in events(tmp_path / folder, "warning") if event["kind"] == "radius"]
 
     assert not warned("usual")
-    monkeypatch.setattr(catalogue, "FAINT_TAU", 20)  # instead of a corpus that is tiny
+    monkeypatch.setattr(interval_strategies, "FAINT_TAU", 20)  # instead of a corpus that is tiny
     assert "cc-en" in warned("small")[0]
     assert not warned("wanted", max_upsample=5)
     assert not warned("around", center="uniform")
