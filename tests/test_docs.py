@@ -22,8 +22,8 @@ from evenglot import yaml12
 from evenglot.balance import STRATEGIES
 from evenglot.cli import app
 from evenglot.config import Config, load_config
+from evenglot.config.balance import model_of
 from evenglot.config.example import example
-from evenglot.config.models import model_of
 from tests.documents import PAGES, ROOT, Block, anchors, blocks, code_spans, links, prose
 from tests.patience import PATIENCE
 from tests.workplace import SLOW, furnish, in_a_shell, in_process, perform, write_texts

@@ -6,18 +6,11 @@ config = load_config("conf.yaml", ["balance.rho=0.1"])   # all errors at once, e
 config.save("run/config.yaml")                           # every default filled in, paths absolute
 """
 
+from evenglot.config.balance import BalanceSettings
 from evenglot.config.data import DataSettings
 from evenglot.config.differences import differences
 from evenglot.config.errors import ConfigError
-from evenglot.config.models import (
-    BalanceSettings,
-    BatchSettings,
-    CleanSettings,
-    Config,
-    StoreSettings,
-    VocabularySettings,
-    load_config,
-)
+from evenglot.config.models import BatchSettings, CleanSettings, Config, StoreSettings, VocabularySettings, load_config
 from evenglot.config.training import ModelSettings, TrainSettings
 
 __all__ = [

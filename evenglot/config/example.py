@@ -12,7 +12,8 @@ from pydantic.fields import FieldInfo
 
 from evenglot import yaml12
 from evenglot.balance.catalogue import STRATEGIES
-from evenglot.config.models import DEFAULT_STRATEGY, BalanceSettings, Config, model_of
+from evenglot.config.balance import DEFAULT_STRATEGY, BalanceSettings, model_of
+from evenglot.config.models import Config
 from evenglot.config.section import Section
 
 WIDTH = 120

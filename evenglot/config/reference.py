@@ -11,8 +11,8 @@ from typing import Any
 from evenglot import yaml12
 from evenglot.balance.catalogue import STRATEGIES
 from evenglot.config import Config
+from evenglot.config.balance import DEFAULT_STRATEGY, BalanceSettings
 from evenglot.config.example import INTRODUCTION, key_groups, options, section_text, summary
-from evenglot.config.models import DEFAULT_STRATEGY, BalanceSettings
 from evenglot.config.schema import balance_schema
 from evenglot.config.section import Section
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from evenglot.balance.catalogue import STRATEGIES
-from evenglot.config.models import DEFAULT_STRATEGY, FORMER_DEFAULT, Config, model_of
+from evenglot.config.balance import DEFAULT_STRATEGY, FORMER_DEFAULT, model_of
+from evenglot.config.models import Config
 
 Schema = dict[str, Any]  # JSON Schema, as pydantic writes it
 

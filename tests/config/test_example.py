@@ -7,8 +7,9 @@ import pytest
 from evenglot import yaml12
 from evenglot.balance import STRATEGIES
 from evenglot.config import load_config
+from evenglot.config.balance import DEFAULT_STRATEGY, BalanceSettings, model_of
 from evenglot.config.example import example, key_groups, options
-from evenglot.config.models import DEFAULT_STRATEGY, BalanceSettings, Config, model_of
+from evenglot.config.models import Config
 
 TEXT = example()
 SHOWN = yaml12.parse(TEXT)[0]

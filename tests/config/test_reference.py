@@ -9,8 +9,8 @@ import pytest
 
 from evenglot.balance import STRATEGIES
 from evenglot.config import Config
+from evenglot.config.balance import DEFAULT_STRATEGY, model_of
 from evenglot.config.changes import FREE_IN_GRID, FREE_ON_RESUME, REMEDIES
-from evenglot.config.models import DEFAULT_STRATEGY, model_of
 from evenglot.config.reference import in_words, prose, reference
 
 PAGE = Path(__file__).parents[2] / "docs" / "configuration.md"

@@ -10,8 +10,8 @@ from evenglot import yaml12
 from evenglot.balance import STRATEGIES, create
 from evenglot.cli import app
 from evenglot.config import Config
+from evenglot.config.balance import model_of
 from evenglot.config.example import example
-from evenglot.config.models import model_of
 from evenglot.config.schema import balance_schema, schema
 from tests.config.json_schema import is_valid
 
