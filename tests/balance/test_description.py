@@ -240,12 +240,22 @@ def test_a_mixture_is_checked_and_kept():
 
 PACKAGE = Path(evenglot.__file__).parent
 OUTSIDE = [path for path in sorted(PACKAGE.rglob("*.py")) if path.parent != PACKAGE / "balance"]
-INSIDES = {"best_response", "examples", "gradient", "loss_driven", "losses", "primal_dual", "released"}
+INSIDES = {
+    "best_response",
+    "examples",
+    "gradient",
+    "interval_strategies",
+    "loss_driven",
+    "losses",
+    "primal_dual",
+    "released",
+    "step_strategies",
+}
 # Names of strategies, and words that are spelled the same, in string literals outside balance/
 LITERALS = {
     "comparison/fairness.py": {"schedule"},  # of the learning rate
     "comparison/warnings.py": {"schedule"},
-    "config/models.py": {"fade", "chi-ibr"},  # the default, and the former one
+    "config/balance.py": {"fade", "chi-ibr"},  # the default, and the former one
     "demo.py": {"chi-ibr", "fade", "proportional"},
     "reporting/figures/simplex.py": {"uniform", "temperature"},  # labels of a figure
     "reporting/page_summary.py": {"schedule"},  # of the learning rate
