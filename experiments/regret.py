@@ -219,21 +219,25 @@ def everything(kind: str) -> Table:
     return heading, sorted(rows, key=lambda cells: -float(np.mean(list(values["chrf"][cells[0].split()[0]].values()))))
 
 
+def mean_over_settings(regrets: Sequence[Regret]) -> Regret:
+    """The mean regret, every setting counting the same. Their errors are independent."""
+    half = math.sqrt(sum(each.half**2 for each in regrets)) / len(regrets)
+    return Regret(float(np.mean([each.mean for each in regrets])), half, sum(each.seeds for each in regrets))
+
+
 def by_setting(kind: str) -> Table:
-    """Regrets of one measure: strategies x settings; the number of seeds in parentheses."""
+    """Regrets of one measure: strategies x settings, and their mean; the number of runs in parentheses."""
     measure, found = MEASURES[kind], settings()
     values = {setting: values_of(setting, measure) for setting in found}
-    rows = sorted({row for each in values.values() for row in each}, key=_order)
-    cells = [
-        [
-            regret(values[setting], fixed_rows(setting), row).written(measure.unit, seeds=True)
-            if row in values[setting]
-            else "–"
-            for setting in found
-        ]
-        for row in rows
-    ]
-    return ["", *found], [[row, *each] for row, each in zip(rows, cells, strict=True)]
+    lines = []
+    for row in sorted({row for each in values.values() for row in each}, key=_order):
+        known = {
+            setting: regret(values[setting], fixed_rows(setting), row) for setting in found if row in values[setting]
+        }
+        written = [known[name].written(measure.unit, seeds=True) if name in known else "–" for name in found]
+        whole = mean_over_settings(list(known.values())) if len(known) == len(found) else None
+        lines.append([row, *written, "–" if whole is None else whole.written(measure.unit, seeds=True)])
+    return ["", *found, "mean of all"], lines
 
 
 def _order(row: str) -> tuple[int, str]:

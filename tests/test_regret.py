@@ -6,11 +6,13 @@ import pytest
 from experiments.regret import (
     MEASURES,
     POINTS,
+    Regret,
     by_setting,
     draw,
     everything,
     is_fixed,
     load,
+    mean_over_settings,
     noise,
     regret,
     settings,
@@ -64,6 +66,12 @@ def test_one_seed_has_no_interval():
     assert np.isnan(result.half)
 
 
+def test_the_mean_over_settings_is_known_better_than_each():
+    whole = mean_over_settings([Regret(1.0, 0.3, 2), Regret(-0.5, 0.4, 3)])
+    assert (whole.mean, whole.seeds) == (0.25, 5)
+    assert whole.half == pytest.approx(0.25)
+
+
 def test_courses_are_thinned_with_both_ends():
     events = [{"step": k} for k in range(500)]
     kept = thinned(events)
@@ -89,7 +97,7 @@ def test_tables_and_the_picture_have_every_row_of_every_setting(tmp_path):
     rows = {row for setting in settings() for row in load(setting)}
     for measure in MEASURES:
         heading, lines = by_setting(measure)
-        assert heading[1:] == settings()
+        assert heading[1:-1] == settings()
         assert {line[0] for line in lines} == rows
     draw(tmp_path / "regret.svg")
     assert (tmp_path / "regret.svg").stat().st_size > 10_000
