@@ -173,7 +173,7 @@ def faded(
     start: Annotated[
         MixtureSpec, Option("Mixture at the start: data, uniform, tau:3, mix:0.5, unimax:20, or shares.")
     ] = "mix:0.75",
-    end: Annotated[MixtureSpec, Option("Mixture that is approached, specified like start.")] = "data",
+    end: Annotated[MixtureSpec, Option("Mixture that is approached, specified like start.")] = "mix:0.25",
 ) -> Balancer:
     """Upsample small corpora while they are new: the upsampling of each fades as it is repeated."""
     return Fading(groups, mixture_of(start, groups, "start"), mixture_of(end, groups, "end"), passes)

@@ -37,7 +37,7 @@ def test_it_goes_from_the_start_to_the_end_and_never_beyond(sizes, alpha, end, p
 
 
 def test_upsampling_falls_to_one_part_in_e_after_as_many_passes_as_said():
-    balancer = create("fade", SIZES, start="mix:0.5", passes=15)
+    balancer = create("fade", SIZES, start="mix:0.5", end="data", passes=15)
     start = balancer.q["aze"] - 0.01
     assert balancer.update({"aze": 15_000})
     assert balancer.passes["aze"] == 15
@@ -50,7 +50,7 @@ def test_upsampling_falls_to_one_part_in_e_after_as_many_passes_as_said():
 def test_its_reach_is_its_start():
     balancer = create("fade", SIZES)
     assert balancer.reach("aze") == pytest.approx(0.25 * 0.01 + 0.75 / 3)
-    assert balancer.reach("rus") == pytest.approx(0.69)
+    assert balancer.reach("rus") == pytest.approx(0.75 * 0.69 + 0.25 / 3)
 
 
 def test_it_resumes():

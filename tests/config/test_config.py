@@ -23,7 +23,7 @@ def test_a_short_config_has_all_defaults(conf):
     assert config.vocabulary.kind == "separate"
     assert config.store.folder == str(conf.folder / "store")
     assert config.balance.strategy == "fade"
-    assert config.balance.options == {"passes": 15.0, "start": "mix:0.75", "end": "data"}
+    assert config.balance.options == {"passes": 15.0, "start": "mix:0.75", "end": "mix:0.25"}
     assert config.batches.micro_batches == 16
     assert config.seed == 1
 
