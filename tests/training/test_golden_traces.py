@@ -29,6 +29,7 @@ ELSEWHERE = 1e-6
 
 STRATEGIES = {
     "erm": {"strategy": "proportional"},
+    "fade": {"strategy": "fade"},
     "chi-ibr-recommended": {"strategy": "chi-ibr"},
     "chi-ibr-paper": {"strategy": "chi-ibr", "preset": "paper", "rho": 0.05},
     "chi-ibr-released-ted": {"strategy": "chi-ibr", "preset": "released-ted"},
@@ -38,7 +39,7 @@ STRATEGIES = {
     "multidds": {"strategy": "multidds", "every": 5},
     "fastdro": {"strategy": "fastdro"},
 }
-SHORT = {"group-dro-short": {"batches.interval_updates": 3}}  # settings of single traces
+SHORT = {name: {"batches.interval_updates": 3} for name in ("fade", "group-dro-short")}  # settings of single traces
 STILL = ("erm", "fastdro", "chi-ibr-recommended")  # after 30 updates, languages differ by no more than noise
 SETTINGS = {
     "clean.max_words": 3,  # a small corpus: an interval has about eight updates
