@@ -17,6 +17,7 @@ from evenglot.balance.catalogue import (
 )
 from evenglot.balance.description import Description, GradientProbe, Needs, Sampling, Signal, Split
 from evenglot.balance.groups import Groups
+from evenglot.balance.planned import passes_of_run
 from evenglot.balance.services import UnservedError
 from evenglot.robust.validate import OptionError
 
@@ -46,5 +47,6 @@ __all__ = [
     "keep_mixture",
     "load_baseline",
     "mean_losses",
+    "passes_of_run",
     "save_baseline",
 ]

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from evenglot.balance import Balancer
+from evenglot.balance import Balancer, passes_of_run
 from evenglot.batches.draw import interval_counts, released_interval_counts
 from evenglot.config import Config
 from evenglot.config.doubts import Length, doubts_about
@@ -240,19 +240,10 @@ def _of_training(rows: list[Row], config: Config) -> list[str]:
     has_validation = any(row.valid is not None for row in rows)
     doubts = [message for _, message in doubts_about(config, balancer, length, has_validation)]
     passes = {row.direction: row.passes * updates / per_interval for row in rows}
-    if balancer.needs.pairs_drawn:
-        passes = config.data.groups.spread(_passes_of_run(balancer, updates * pairs / per_interval))
+    intervals = updates / per_interval
+    if (planned := passes_of_run(balancer, pairs * intervals, intervals)) is not None:
+        passes = config.data.groups.spread(planned)
     return [*doubts, *_many_passes(passes, train.warn_passes)]
-
-
-def _passes_of_run(balancer: Balancer, pairs: float, steps: int = 200) -> dict[str, float]:
-    """Passes over each group in a run of so many pairs, for a strategy that follows what was drawn."""
-    passes = np.zeros(len(balancer.groups.names))
-    for _ in range(steps):
-        drawn = {name: share * pairs / steps for name, share in balancer.mixture.sample.items()}
-        passes += balancer.groups.passes(drawn)
-        balancer.update(drawn)
-    return balancer.groups.keyed(passes)
 
 
 def _many_passes(passes: Mapping[str, float], limit: float) -> list[str]:
