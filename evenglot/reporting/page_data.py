@@ -13,7 +13,7 @@ from evenglot.files import without_paths
 from evenglot.reporting.page_comparison import comparison_data
 from evenglot.reporting.page_summary import facts, figures, sentences
 from evenglot.reporting.samples import samples, split_with_translations
-from evenglot.reporting.warnings import Warning, left_out, mean_shares, warnings, without_scores
+from evenglot.reporting.warnings import Warning, left_out, mean_shares, outdated_scores, warnings, without_scores
 from evenglot.runs.events import Event, StepEvent, of_kind
 from evenglot.runs.history import History, LogNotStartedError, Series, history
 from evenglot.runs.log import read_log
@@ -88,6 +88,7 @@ def run_data(run: Run, name: str, *, live: bool = False) -> Data:
     shares = mean_shares(story.mixture, since=0, until=step)
     root = run.folder.absolute().parent
     shown, unshown = _samples(run)
+    found = [*outdated_scores(scores, events), *warnings(story, step, scores, live), *unshown]
     return {
         "name": name,
         "state": progress["state"],
@@ -102,7 +103,7 @@ def run_data(run: Run, name: str, *, live: bool = False) -> Data:
         "baseline": rounded(story.baseline),
         "scores": None if scores is None else rounded(_without_checksums(scores)),
         "samples": shown,
-        "warnings": [warning.as_json() for warning in (*warnings(story, step, scores, live), *unshown)],
+        "warnings": [warning.as_json() for warning in found],
         "config": _config(run.config_file, root),
     }
 

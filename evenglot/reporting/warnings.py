@@ -9,8 +9,9 @@ from statistics import median
 from typing import Any, Literal
 
 from evenglot.comparison.warnings import USABLE_BLEU
+from evenglot.runs.events import Event
 from evenglot.runs.history import History, Series
-from evenglot.runs.scores import Scores
+from evenglot.runs.scores import Scores, are_outdated
 from evenglot.wording import some
 
 Kind = Literal[
@@ -77,6 +78,17 @@ def _without_scores(story: History, scores: Scores | None) -> list[Warning]:
     if scores is not None or story.done is None:
         return []
     return [Warning("scores", "No scores yet: run `evenglot score` on this run, then `evenglot report` again.")]
+
+
+def outdated_scores(scores: Scores | None, events: Sequence[Event]) -> list[Warning]:
+    """Scores of an earlier checkpoint than the best one."""
+    if scores is None or not are_outdated(scores.made, events):
+        return []
+    text = (
+        f"The scores are of the checkpoint after {scores.made.get('step'):,} updates, but there is a newer best "
+        "checkpoint; run `evenglot score` again."
+    )
+    return [Warning("scores", text)]
 
 
 def without_scores(file: Path, split: str) -> list[Warning]:

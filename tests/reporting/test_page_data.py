@@ -238,6 +238,19 @@ def test_a_model_that_barely_translates_is_told(made, tmp_path):
     assert "2.9" in text
 
 
+@pytest.mark.parametrize(("scored_at", "told"), [(2000, 0), (1000, 1)])
+def test_scores_of_an_earlier_checkpoint_are_told(made, tmp_path, scored_at, told):
+    run = Run(shutil.copytree(made.folder, tmp_path / "run"))
+    scores = json.loads((run.folder / "scores.json").read_text())
+    (run.folder / "scores.json").write_text(json.dumps({**scores, "made": {"which": "best", "step": scored_at}}))
+    *events, done = run.log_file.read_text().splitlines()
+    done = json.dumps({**json.loads(done), "best_step": 2000})
+    run.log_file.write_text("\n".join([*events, done]) + "\n")
+    found = texts(run_data(run, "run"), "scores")
+    assert len(found) == told
+    assert all("1,000 updates" in text for text in found)
+
+
 def test_scores_that_cannot_be_read_are_told(made, tmp_path):
     run = Run(shutil.copytree(made.folder, tmp_path / "copy"))
     (run.folder / "scores.json").write_text("[]")
