@@ -12,7 +12,7 @@ from rich.console import Console
 from evenglot.directions import parse, shared_side
 from evenglot.files import write_text
 from evenglot.tables import Cell, Sheet, ranked
-from evenglot.wording import duration
+from evenglot.wording import counted, duration
 
 ACROSS = 10  # with more languages than this, languages are rows instead of columns
 FREEDOM_TO_SEE_HARM = 4  # with fewer degrees of freedom the t-test has so little power that harm is easily missed
@@ -76,7 +76,7 @@ def verdict(comparison: Json, metric: str | None = None) -> list[str]:
         lines.append(
             f"{row['name']} against {comparison['reference']}, mean {label}: {word} "
             f"({_signed(mean['difference'], digits)} [{_interval(mean['interval'], digits)}]); significantly better in "
-            f"{found['wins']}, worse in {found['losses']} of {len(comparison['directions'])} directions"
+            f"{found['wins']}, worse in {found['losses']} of {counted(len(comparison['directions']), 'direction')}"
             + (f" ({', '.join(found['harmed'])})" if found["harmed"] else "")
             + "."
             + ("" if row["freedom"] else " One seed is no evidence about training: another may reverse this.")

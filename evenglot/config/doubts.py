@@ -73,8 +73,8 @@ def _losses(balancer: Balancer, batches: int) -> Doubts:
     if better is not None and batches < FEW_BATCHES:
         yield (
             "estimator",
-            f"each batch has sentences of similar length; with {batches} batches per update, the mean loss of an "
-            f"update may depend on length more than on the language; set balance.estimator: {better}",
+            f"each batch has sentences of similar length; with {counted(batches, 'batch', 'batches')} per update, the "
+            f"mean loss of an update may depend on length more than on the language; set balance.estimator: {better}",
         )
 
 

@@ -12,7 +12,7 @@ from evenglot.comparison.warnings import USABLE_BLEU
 from evenglot.runs.events import Event
 from evenglot.runs.history import History, Series
 from evenglot.runs.scores import Scores, are_outdated
-from evenglot.wording import some
+from evenglot.wording import counted, some
 
 Kind = Literal[
     "unfinished",
@@ -63,13 +63,13 @@ def warnings(story: History, last_step: int, scores: Scores | None, live: bool =
 
 def _unfinished(story: History, last_step: int, live: bool) -> list[Warning]:
     if story.done is not None and story.done.stopped:
-        text = f"The run was stopped after {last_step:,} updates; `evenglot train` with --resume continues it."
+        text = f"The run was stopped after {counted(last_step, 'update')}; `evenglot train` with --resume continues it."
         return [Warning("unfinished", text)]
     if story.done is not None or live:
         return []
     text = (
-        f"The event log ends after {last_step:,} updates without a final event: the run is still in progress or was "
-        "interrupted (then `evenglot train` with --resume continues it)."
+        f"The event log ends after {counted(last_step, 'update')} without a final event: the run is still in progress "
+        "or was interrupted (then `evenglot train` with --resume continues it)."
     )
     return [Warning("unfinished", text)]
 

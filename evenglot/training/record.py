@@ -40,7 +40,8 @@ from evenglot.training.reference import reference_cost
 from evenglot.training.tables import end_table, start_summary, start_table
 from evenglot.training.trackers import trackers
 from evenglot.training.validation import Validation
-from evenglot.training.warnings import warnings_about
+from evenglot.training.warnings import against_overfitting, warnings_about
+from evenglot.wording import counted
 
 VERSIONS = {"python": platform.python_version(), **{name: version(name) for name in ("torch", "sacrebleu", "numpy")}}
 OVERFIT = 1.03  # warn if a validation loss exceeds its lowest by this factor while the training loss falls
@@ -320,14 +321,13 @@ class Record:
             now, before = train[name], self._train_loss.get(name)
             lowest = min(loss, self._lowest.get(name, loss))
             if loss > OVERFIT * lowest and now is not None and before is not None and now < before:
-                passes = at.drawn_before[name] / self.store.sizes[name]
+                passes = counted(round(at.drawn_before[name] / self.store.sizes[name]), "pass", "passes")
                 self._warn(
                     "overfitting",
                     name,
                     at.step,
                     f"{name}: validation loss {loss:.3f} has risen from {lowest:.3f} while training loss falls "
-                    f"({now:.3f}), after at least {passes:.0f} passes; sample it less often (balance.max_ratio, a "
-                    "lower rho or tau) or use more dropout",
+                    f"({now:.3f}), after at least {passes}; {against_overfitting(self.config)}",
                 )
             self._lowest[name] = lowest
         self._train_loss = train

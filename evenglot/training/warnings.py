@@ -7,6 +7,15 @@ from evenglot.batches.load import Loader
 from evenglot.config import Config
 from evenglot.config.doubts import Doubts, Length, doubts_about
 from evenglot.corpus.store import Store
+from evenglot.wording import counted
+
+LESS_OFTEN = {
+    "max_ratio": "balance.max_ratio",
+    "rho": "a lower rho",
+    "tau": "a lower tau",
+    "alpha": "a lower alpha",
+    "passes": "fewer balance.passes",
+}
 
 
 def warnings_about(
@@ -20,6 +29,13 @@ def warnings_about(
     if processes > batches:
         yield (
             "processes",
-            f"{processes} processes share {batches} batches per update, so some are idle; raise "
+            f"{processes} processes share {counted(batches, 'batch', 'batches')} per update, so some are idle; raise "
             "batches.tokens_per_update or lower batches.tokens_per_batch",
         )
+
+
+def against_overfitting(config: Config) -> str:
+    """What to do if a direction is memorised, by options that the strategy has."""
+    ways = [way for key, way in LESS_OFTEN.items() if key in config.balance.options]
+    sampling = f"sample it less often ({', '.join(ways)})" if ways else "train for fewer updates"
+    return f"{sampling} or use more dropout"
