@@ -26,6 +26,8 @@ class Scores:
     directions: Mapping[str, Scored]
     macro: Mapping[str, float]
     worst: Mapping[str, float | str | None]  # with the name of the direction
+    low_resource: Mapping[str, Any] | None = None  # means over the smaller half, and its directions
+    high_resource: Mapping[str, Any] | None = None
     made: Mapping[str, float | str | bool | None] = field(default_factory=dict)  # settings of the search
     translations: Mapping[str, Sequence[int]] = field(default_factory=dict)  # size and CRC-32 by file; older: none
 

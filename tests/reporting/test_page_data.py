@@ -50,6 +50,7 @@ def test_the_table_has_what_the_log_and_the_scores_say(made):
         assert row["train"] == pytest.approx(story.train_losses.values[name][-1], rel=1e-3)
         assert row["valid"] == pytest.approx(story.valid_losses.values[name][-1], rel=1e-3)
     assert sum(row["share"] for row in data["rows"]) == pytest.approx(1, rel=1e-3)
+    assert data["scores"]["low_resource"]["chrf"] == data["scores"]["macro"]["chrf"]  # as in the file
     assert (data["rows"][0]["bleu"], data["rows"][0]["chrf"], data["rows"][0]["lines"]) == (30, 50, 500)
     assert data["state"] == "done"
 

@@ -71,3 +71,9 @@ def test_on_a_phone_there_is_no_talk_of_hovering_or_keys(page, browser):
         assert not re.search("(?i)hover|arrow key|double-click", browser.run(words))
     finally:
         browser.call("Emulation.setTouchEmulationEnabled", enabled=False)
+
+
+def test_scores_of_smaller_and_larger_corpora_are_shown(page, browser):
+    browser.open(page)
+    rows = "[...document.querySelectorAll('#score-means tbody th')].map((cell) => cell.textContent)"
+    assert browser.run(rows)[:3] == ["Mean of all directions", "Smaller corpora", "Larger corpora"]
