@@ -76,7 +76,7 @@ class Sheet:
 
     def _turned(self) -> Sheet:
         """With rows and columns exchanged; the second line of headings becomes the first column."""
-        under = [(Cell(text),) for text in self.under] or [()] * len(self.columns)
+        under: list[tuple[Cell, ...]] = [(Cell(text),) for text in self.under] or [()] * len(self.columns)
         columns = zip(self.columns, under, zip(*(cells for _, cells in self.rows), strict=True), strict=True)
         return replace(
             self,

@@ -15,6 +15,7 @@ from evenglot.runs.standings import Standings
 from evenglot.training.display import Display, change, short_exponent, worth_showing
 from evenglot.training.signals import STOPPING, stop_requests
 from tests.logs import event
+from tests.screen import screen
 
 CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
@@ -155,25 +156,6 @@ def test_the_cursor_is_there_while_it_trains_and_the_picture_is_gone_when_done()
     assert "best  update 2,000" in after
 
 
-def _screen(written: str) -> list[str]:
-    """The lines that a terminal shows after this, by the few codes that are used."""
-    lines, row, column = [""], 0, 0
-    for part in re.findall(r"\x1b\[[0-9;?]*[A-Za-z]|[^\x1b]", written):
-        if part == "\n":
-            row, column = row + 1, 0
-            lines += [""] * (row == len(lines))
-        elif part == "\r":
-            column = 0
-        elif re.fullmatch(r"\x1b\[\d*A", part):
-            row -= int(part[2:-1] or 1)
-        elif part == "\x1b[2K":
-            lines[row] = ""
-        elif not part.startswith("\x1b"):
-            lines[row] = lines[row][:column].ljust(column) + part + lines[row][column + 1 :]
-            column += 1
-    return lines
-
-
 def test_a_stop_leaves_nothing_of_the_picture_behind(capfd: pytest.CaptureFixture[str]) -> None:
     console = Console(stderr=True, force_terminal=True, width=80, height=24, _environ={"TERM": "xterm"})
     display, names = Display(console, Clock()), _names(3)
@@ -185,9 +167,9 @@ def test_a_stop_leaves_nothing_of_the_picture_behind(capfd: pytest.CaptureFixtur
         os.kill(os.getpid(), signal.SIGINT)
         assert request.asked
         stopping = capfd.readouterr().err
-        assert _screen(stopping)[-1] == STOPPING
+        assert screen(stopping)[-1] == STOPPING
     display.read(event("done", 101, reason="stopped"))
-    lines = _screen(stopping + capfd.readouterr().err)
+    lines = screen(stopping + capfd.readouterr().err)
     assert any(line.startswith("done  101 updates") for line in lines)
     assert not any(line.startswith(("loss", "l00-en", STOPPING)) for line in lines)
 
