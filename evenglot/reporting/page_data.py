@@ -25,6 +25,7 @@ from evenglot.scoring.metrics import METRICS, PRIMARY, Metric
 Data = dict[str, Any]
 
 DIGITS = 4  # significant digits, more than a chart can show
+TABLE_DIGITS = 8  # of numbers in tables, which are rounded again: more than a table shows
 SCORE_KEYS = ("off_target", "off_target_references", "comet", "lines")  # in addition to the metrics
 HEADING = "# All settings, including defaults. Paths are relative to the parent of the run folder, or shortened.\n"
 
@@ -101,7 +102,7 @@ def run_data(run: Run, name: str, *, live: bool = False) -> Data:
         "reweights": story.reweights,
         "p": rounded(story.p),
         "baseline": rounded(story.baseline),
-        "scores": None if scores is None else rounded(_without_checksums(scores)),
+        "scores": None if scores is None else rounded(_without_checksums(scores), TABLE_DIGITS),
         "samples": shown,
         "warnings": [warning.as_json() for warning in found],
         "config": _config(run.config_file, root),
@@ -168,7 +169,7 @@ def _row(name: str, story: History, shares: Mapping[str, float], scores: Scores 
         "valid": _last(story.valid_losses, name),
         **{key: scored.get(key) for key in (*SCORE_KEYS, *(metric.scores_key for metric in METRICS.values()))},
     }
-    return {**rounded(row), "pairs": row["pairs"]}
+    return {**rounded(row, TABLE_DIGITS), "pairs": row["pairs"]}
 
 
 def _last(series: Series, name: str) -> float | None:
@@ -214,14 +215,14 @@ def _samples(run: Run) -> tuple[Data, list[Warning]]:
     return {"note": f"No sentences in the {split} set; run `evenglot prepare` and `evenglot score` again."}, []
 
 
-def rounded(value: Any) -> Any:
+def rounded(value: Any, digits: int = DIGITS) -> Any:
     """The value with numbers rounded, and None for numbers that are not finite."""
     if isinstance(value, float):
-        return float(f"{value:.{DIGITS}g}") if math.isfinite(value) else None
+        return float(f"{value:.{digits}g}") if math.isfinite(value) else None
     if isinstance(value, Mapping):
-        return {key: rounded(item) for key, item in value.items()}
+        return {key: rounded(item, digits) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [rounded(item) for item in value]
+        return [rounded(item, digits) for item in value]
     return value
 
 

@@ -363,6 +363,16 @@ def test_numbers_are_short_and_finite():
     assert rounded(odd) == {"a": [1.235, None, None, None, 123500.0], "b": [3, "x", True]}
 
 
+def test_scores_are_not_rounded_twice(made, tmp_path):
+    run = Run(shutil.copytree(made.folder, tmp_path / "run"))
+    scores = json.loads((run.folder / "scores.json").read_text())
+    scores["macro"]["bleu"], scores["directions"]["aaa-en"]["bleu"] = 1.9046, 100.43
+    (run.folder / "scores.json").write_text(json.dumps(scores))
+    data = run_data(run, "run")
+    assert f"{data['scores']['macro']['bleu']:.2f}" == "1.90"
+    assert data["rows"][0]["bleu"] == 100.43
+
+
 def compared(given):
     return page_data([], comparison=given)["comparison"]
 
