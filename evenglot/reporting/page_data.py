@@ -14,7 +14,7 @@ from evenglot.reporting.page_comparison import comparison_data
 from evenglot.reporting.page_summary import facts, figures, sentences
 from evenglot.reporting.samples import samples, split_with_translations
 from evenglot.reporting.warnings import Warning, left_out, mean_shares, outdated_scores, warnings, without_scores
-from evenglot.runs.events import Event, StepEvent, of_kind
+from evenglot.runs.events import ConfigEvent, Event, ResumeEvent, StepEvent, of_kind
 from evenglot.runs.history import History, LogNotStartedError, Series, history
 from evenglot.runs.log import read_log
 from evenglot.runs.results import refuse_changed_results
@@ -138,8 +138,15 @@ def _not_yet(run: Run, name: str, error: Exception, live: bool) -> Data:
     waiting = not run.log_file.exists() or not run.log_file.stat().st_size or isinstance(error, LogNotStartedError)
     if not live:
         raise ValueError(f"{run.folder}: no event log yet; is it a run folder?" if waiting else str(error))
-    message = "Training has not started to write its event log yet." if waiting else str(error)
-    return {"name": name, "state": "waiting" if waiting else "broken", "message": message}
+    if not waiting:
+        return {"name": name, "state": "broken", "message": str(error)}
+    message = "Training has not started to write its event log yet."
+    if run.reference.log_file.exists():
+        message = (
+            "Its reference run is trained first, in the folder `reference` of this run; `evenglot report` with --watch "
+            "follows that one, too."
+        )
+    return {"name": name, "state": "waiting", "message": message}
 
 
 def _progress(events: Sequence[Event], story: History, step: int) -> Data:
@@ -151,10 +158,19 @@ def _progress(events: Sequence[Event], story: History, step: int) -> Data:
         "step": step,
         "updates": story.about.updates if last.total_updates is None else last.total_updates,
         "tokens": last.tokens if done is None or done.tokens is None else done.tokens,
-        "seconds": last.seconds if done is None or done.seconds is None else done.seconds,
+        "seconds": _seconds(events, last) if done is None or done.seconds is None else done.seconds,
         "best_step": None if done is None else done.best_step,
         "last_event": events[-1].time,
     }
+
+
+def _seconds(events: Sequence[Event], last: StepEvent) -> float:
+    """Time until the last event, of a run that is not finished: what a `step` event says, and the clock since then."""
+    since = [event.time for event in events if isinstance(event, ConfigEvent | ResumeEvent | StepEvent)][-1:]
+    if not all((*since, events[-1].time)):
+        return last.seconds or 0.0
+    clock = datetime.fromisoformat(events[-1].time) - datetime.fromisoformat(since[0])
+    return (last.seconds or 0.0) + max(0.0, clock.total_seconds())
 
 
 def _row(name: str, story: History, shares: Mapping[str, float], scores: Scores | None) -> Data:

@@ -229,6 +229,41 @@ def test_a_folder_that_is_no_run_is_told_but_waited_for_when_watching(tmp_path):
         page_data([empty])
 
 
+def test_the_time_of_an_unfinished_run_goes_to_its_last_event(tmp_path):
+    """Also before the first `step` event, which in a short run is late; a pause before a resume does not count."""
+    run = write_run(tmp_path / "run", done=False)
+    config = json.loads(run.log_file.read_text().splitlines()[0])
+    losses = dict.fromkeys(config["directions"], 1.0)
+    later = [
+        {"event": "validation", "step": 30, "loss": losses, "time": "2026-01-01T00:01:00+00:00"},
+        {
+            "event": "step",
+            "step": 50,
+            "losses": losses,
+            "tokens": 9,
+            "seconds": 90,
+            "time": "2026-01-01T00:01:31+00:00",
+        },
+        {"event": "resume", "step": 50, "time": "2026-01-03T00:00:00+00:00"},
+        {"event": "validation", "step": 60, "loss": losses, "time": "2026-01-03T00:00:30+00:00"},
+    ]
+    seconds = []
+    for count in range(len(later) + 1):
+        run.log_file.write_text("".join(json.dumps(event) + "\n" for event in [config, *later[:count]]))
+        seconds.append(run_data(run, "run", live=True)["progress"]["seconds"])
+    assert seconds == [0, 60, 90, 90, 120]
+
+
+def test_a_run_that_waits_for_its_reference_run_says_so(tmp_path):
+    run = Run(tmp_path / "run")
+    before = run_data(run, "run", live=True)
+    write_run(run.reference.folder, done=False)
+    after = run_data(run, "run", live=True)
+    assert before["state"] == after["state"] == "waiting"
+    assert "reference" in after["message"]
+    assert "reference" not in before["message"]
+
+
 def test_a_model_that_barely_translates_is_told(made, tmp_path):
     run = Run(shutil.copytree(made.folder, tmp_path / "run"))
     assert texts(run_data(run, "run"), "barely translates") == []
