@@ -40,8 +40,8 @@ def warnings_before_reference(config: Config, store: Store) -> Doubts:
         name: (row["train"]["source_tokens"], row["train"]["target_tokens"])
         for name, row in store.manifest["directions"].items()
     }
-    sums = (config.data.groups.sum(each) for each in (store.sizes, store.target_tokens))
-    balancer = config.balancer(*sums, config.balance.without_baseline_file())
+    pairs, targets = (config.data.groups.sum(each) for each in (store.sizes, store.target_tokens))
+    balancer = config.balancer(pairs, targets, config.balance.without_baseline_file())
     has_validation = any("valid" in store.splits(name) for name in store.directions)
     return doubts_about(config, balancer, estimated_length(config, store.sizes, tokens), has_validation)
 
