@@ -70,6 +70,22 @@ class Sheet:
         result.columns[-1].no_wrap = False  # the only column that may contain a list
         return Group(Text(self.title, style="bold"), result, *(Text(note, style="italic") for note in self.notes), "")
 
+    def fitted(self, width: int) -> list[Sheet]:
+        """In tables of at most this width; with rows and columns exchanged where that takes fewer of them."""
+        return min(self.parts(width), self._turned().parts(width), key=len)
+
+    def _turned(self) -> Sheet:
+        """With rows and columns exchanged; the second line of headings becomes the first column."""
+        under: list[tuple[Cell, ...]] = [(Cell(text),) for text in self.under] or [()] * len(self.columns)
+        columns = zip(self.columns, under, zip(*(cells for _, cells in self.rows), strict=True), strict=True)
+        return replace(
+            self,
+            corner="",
+            columns=(*("" for _ in self.under[:1]), *(name for name, _ in self.rows)),
+            rows=tuple((head, (*below, *cells)) for head, below, cells in columns),
+            under=(),
+        )
+
     def parts(self, width: int) -> list[Sheet]:
         """Split into tables of at most this width: each has the row names and some of the columns."""
         first = max(len(self.corner), *(len(name) for name, _ in self.rows)) + 2

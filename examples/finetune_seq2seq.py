@@ -64,7 +64,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--steps", type=int, default=300)
     parser.add_argument("--out", default="finetuned")
-    parser.add_argument("--strategy", default="chi-ibr", help="for example proportional")
+    parser.add_argument("--strategy", default="fade", help="for example proportional, or chi-ibr")
     options = parser.parse_args()
 
     torch.manual_seed(1)

@@ -79,7 +79,7 @@ def main() -> None:
     torch.manual_seed(1)
     sentences = read("train")
     languages = [name for _, name in sentences]  # +
-    balancer = create("chi-ibr", sizes=Counter(languages))  # +
+    balancer = create("fade", sizes=Counter(languages))  # +
     sampler = BalancedBatchSampler(languages, balancer, batch_size=32 // options.devices, interval_updates=50)  # +
     loader = DataLoader(sentences, batch_sampler=sampler, collate_fn=collate)  # ~
     validation = DataLoader(read("valid"), batch_size=64, collate_fn=collate)

@@ -65,7 +65,7 @@ def main() -> None:
     """Train, and print what was sampled and the validation losses."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--steps", type=int, default=400)
-    parser.add_argument("--strategy", default="chi-ibr", help="for example proportional")
+    parser.add_argument("--strategy", default="fade", help="for example proportional, or chi-ibr")
     options = parser.parse_args()
 
     torch.manual_seed(1)

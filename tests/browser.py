@@ -15,6 +15,7 @@ import pytest
 
 from tests.patience import PATIENCE
 
+MOUSE = "--blink-settings=primaryHoverType=2,availableHoverTypes=2,primaryPointerType=4,availablePointerTypes=4"
 FITS = "document.documentElement.scrollWidth <= innerWidth"
 
 
@@ -27,7 +28,7 @@ class Browser:
         flags = (
             "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
             "--disable-component-update --disable-sync --disable-dev-shm-usage --no-proxy-server "
-            f"--remote-debugging-pipe --user-data-dir={folder}"
+            f"--remote-debugging-pipe --user-data-dir={folder} {MOUSE}"
         )
         command = ["bash", "-c", f'exec "$@" 3<&{to_read} 4>&{to_write}', "-", program, *flags.split(), "about:blank"]
         quiet = subprocess.DEVNULL

@@ -15,6 +15,7 @@ from evenglot.balance.catalogue import (
 from evenglot.balance.description import Description, GradientProbe, Needs, Sampling, Signal, Split
 from evenglot.balance.groups import Groups
 from evenglot.balance.interval_strategies import FAINT_TAU, PRESETS, Preset
+from evenglot.balance.planned import passes_of_run
 from evenglot.balance.services import UnservedError
 from evenglot.robust.validate import OptionError
 
@@ -44,5 +45,6 @@ __all__ = [
     "keep_mixture",
     "load_baseline",
     "mean_losses",
+    "passes_of_run",
     "save_baseline",
 ]

@@ -1,8 +1,8 @@
 """A mixture whose upsampling fades as a corpus is repeated.
 
 Repeating a text is worth less each time: by the fit of Muennighoff et al. (2023), the value of a further pass decays as
-exp(-passes / 15). So a small corpus is upsampled much while it is new to the model, and little once it has been repeated
-many times, in whatever number of updates that takes. No run length, reference run or validation set is needed.
+exp(-passes / 15). So a small corpus is upsampled much while it is new to the model, and little once it has been
+repeated many times, in whatever number of updates that takes. No run length, reference run or validation set is needed.
 """
 
 from __future__ import annotations

@@ -112,7 +112,7 @@ def export(
             raise ValueError("--license, --dataset, --base-model, --push: only with --to huggingface")
         from evenglot.export import ctranslate2
 
-        say(console, str(ctranslate2.export(Run(run), out, "int8" if int8 else "float32", which=which)))
+        say(console, f"{out}: {ctranslate2.export(Run(run), out, 'int8' if int8 else 'float32', which=which)}")
 
 
 def serve(

@@ -8,19 +8,17 @@ from pathlib import Path
 from typing import Any
 
 from evenglot.runs.events import (
-    CheckpointEvent,
     ConfigEvent,
     DoneEvent,
     Event,
     ReferenceCost,
     StepEvent,
-    ValidationEvent,
     of_kind,
 )
 from evenglot.runs.log import read_log
 from evenglot.runs.results import refuse_changed_results
 from evenglot.runs.run import Run, RunError
-from evenglot.runs.scores import read_scores_file, scored_with, scores_file, statistics_file
+from evenglot.runs.scores import are_outdated, read_scores_file, scored_with, scores_file, statistics_file
 from evenglot.runs.standings import Standings, best_validation, strategy_of
 from evenglot.scoring.metrics import METRICS
 from evenglot.scoring.sentence_statistics import SentenceStatistics
@@ -96,19 +94,10 @@ def read_scored_run(run: Run, row: str, split: str) -> ScoredRun:
         statistics=_statistics(statistics, pairs),
         signature=dict(read_scores_file(scores_file(run, split)).signature),
         made=made or {},
-        behind=_behind(made or {}, events),
+        behind=are_outdated(made or {}, events),
         cost=_cost(events, about),
         settings=about.config,
     )
-
-
-def _behind(made: dict[str, Any], events: Sequence[Event]) -> bool:
-    """Is the best checkpoint newer than the scored one?"""
-    best = [event.best_step for event in of_kind(events, DoneEvent)]
-    if not best:  # not finished: the best one so far
-        saved = {event.step for event in of_kind(events, CheckpointEvent)}
-        best = [event.step for event in of_kind(events, ValidationEvent) if event.best and event.step in saved]
-    return made.get("which") == "best" and bool(best) and made.get("step") != best[-1]
 
 
 def _seed(run: Run, about: ConfigEvent) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -12,7 +13,7 @@ from rich.console import Console
 from evenglot.directions import parse, shared_side
 from evenglot.files import write_text
 from evenglot.tables import Cell, Sheet, ranked
-from evenglot.wording import duration
+from evenglot.wording import counted, duration
 
 ACROSS = 10  # with more languages than this, languages are rows instead of columns
 FREEDOM_TO_SEE_HARM = 4  # with fewer degrees of freedom the t-test has so little power that harm is easily missed
@@ -29,8 +30,11 @@ def show(comparison: Json, form: Literal["text", "markdown", "latex", "json"], n
     console = Console()
     if name:
         console.rule(name, align="left")
+    told: set[str] = set()
     for sheet in sheets(comparison):
-        for part in sheet.parts(console.width):
+        new = replace(sheet, notes=tuple(note for note in sheet.notes if note not in told))
+        told.update(sheet.notes)
+        for part in new.fitted(console.width):
             console.print(part.to_rich())
     for line in verdict(comparison):
         console.print(line, highlight=False, markup=False)
@@ -76,7 +80,7 @@ def verdict(comparison: Json, metric: str | None = None) -> list[str]:
         lines.append(
             f"{row['name']} against {comparison['reference']}, mean {label}: {word} "
             f"({_signed(mean['difference'], digits)} [{_interval(mean['interval'], digits)}]); significantly better in "
-            f"{found['wins']}, worse in {found['losses']} of {len(comparison['directions'])} directions"
+            f"{found['wins']}, worse in {found['losses']} of {counted(len(comparison['directions']), 'direction')}"
             + (f" ({', '.join(found['harmed'])})" if found["harmed"] else "")
             + "."
             + ("" if row["freedom"] else " One seed is no evidence about training: another may reverse this.")
@@ -171,7 +175,7 @@ def scores_sheet(comparison: Json, metric: str) -> Sheet:
             lambda row, of_rows=of_rows: _with_spread(of_rows[row], about["digits"]),  # type: ignore[misc]
             about["higher_is_better"],
         )
-    notes = [f"Below each language: its share of the training pairs. {_seeds(comparison)}"]
+    notes = [f"Next to each language: its share of the training pairs. {_seeds(comparison)}"]
     title = f"{about['label']} ({comparison['split']})"
     return _sheet(comparison, title, _by_row(columns, [row["name"] for row in rows]), notes, ["Avg"])
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,6 +26,27 @@ class Length:
     updates: float
     interval_updates: float
     interval_pairs: int
+
+
+def interval_pairs(config: Config, pairs: Mapping[str, int], tokens: Mapping[str, tuple[int, int]]) -> int | None:
+    """Sentence pairs of an interval, estimated where it is counted in updates or tokens; None: one pass."""
+    batches, all_pairs = config.batches, sum(pairs.values())
+    if config.interval_updates is not None:
+        share = config.interval_updates * batches.tokens_per_update / max(sum(map(max, tokens.values())), 1)
+        return max(1, round(all_pairs * (share if batches.interval_updates is not None else min(share, 1))))
+    if batches.interval_tokens is not None:
+        return max(1, round(all_pairs * batches.interval_tokens / max(sum(target for _, target in tokens.values()), 1)))
+    return batches.interval_pairs
+
+
+def estimated_length(config: Config, pairs: Mapping[str, int], tokens: Mapping[str, tuple[int, int]]) -> Length:
+    """The length of a run on corpora of so many pairs, and source and target tokens."""
+    drawn = interval_pairs(config, pairs, tokens) or sum(pairs.values())
+    updates_of_a_pass = sum(map(max, tokens.values())) / config.batches.tokens_per_update
+    per_interval = max(1.0, updates_of_a_pass * drawn / sum(pairs.values()))
+    train = config.train
+    updates = train.updates if train.intervals is None else min(train.updates, train.intervals * per_interval)
+    return Length(updates, per_interval, drawn)
 
 
 def doubts_about(config: Config, balancer: Balancer, length: Length, has_validation: bool) -> Doubts:
@@ -73,8 +94,8 @@ def _losses(balancer: Balancer, batches: int) -> Doubts:
     if better is not None and batches < FEW_BATCHES:
         yield (
             "estimator",
-            f"each batch has sentences of similar length; with {batches} batches per update, the mean loss of an "
-            f"update may depend on length more than on the language; set balance.estimator: {better}",
+            f"each batch has sentences of similar length; with {counted(batches, 'batch', 'batches')} per update, the "
+            f"mean loss of an update may depend on length more than on the language; set balance.estimator: {better}",
         )
 
 

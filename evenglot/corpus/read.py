@@ -26,6 +26,7 @@ from evenglot.corpus.drift import drift
 from evenglot.corpus.zipped import read_member
 from evenglot.text_file import IN_LINES, WITH_PYARROW, Sides, TextFile
 from evenglot.text_file import CorpusError as CorpusError
+from evenglot.wording import counted
 
 CHUNK = 1 << 20
 BLOCK_LINES = 8192
@@ -305,9 +306,8 @@ def _blocks(files: Sides, first: int, on_read: Advance | None) -> Iterator[Block
         pairs += count
     counts = [pairs + side.lines_left() for side in sides]
     if counts[0] != counts[-1]:
-        raise CorpusError(
-            f"{files[0]} has {counts[0]:,} lines, {files[1]} has {counts[-1]:,}: not parallel; {_advice(files)}"
-        )
+        lines = f"{files[0]} has {counted(counts[0], 'line')}, {files[1]} has {counts[-1]:,}"
+        raise CorpusError(f"{lines}: not parallel; {_advice(files)}")
 
 
 def _advice(files: Sides) -> str:

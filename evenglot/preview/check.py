@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from evenglot.balance import Balancer
+from evenglot.balance import Balancer, passes_of_run
 from evenglot.batches.draw import interval_counts, released_interval_counts
 from evenglot.config import Config
-from evenglot.config.doubts import Length, doubts_about
+from evenglot.config.doubts import doubts_about, estimated_length, interval_pairs
 from evenglot.corpus.clean import REASONS, Scan
 from evenglot.corpus.read import Pair
 from evenglot.corpus.survey import Surroundings, read_surroundings, rules_of, scan_training
@@ -141,21 +141,10 @@ def _passes(
         return dict.fromkeys(sizes, (0.0, 0.0))
     balancer = _balancer(config, kept, {name: target for name, (_, target) in tokens.items()})
     sample = balancer.groups.vector(balancer.mixture.sample, "sample")
-    draw = {**config.draw_options, "pairs": _interval_pairs(config, kept, tokens)}
+    draw = {**config.draw_options, "pairs": interval_pairs(config, kept, tokens)}
     first = passes_over(balancer, sample, draw)
     most = {group: most_passes(balancer, group, draw) for group in sizes}
     return {group: (first[group], most[group]) for group in sizes}
-
-
-def _interval_pairs(config: Config, kept: Mapping[str, int], tokens: Mapping[str, tuple[int, int]]) -> int | None:
-    """Sentence pairs of an interval, estimated where it is counted in updates or tokens; None: one pass."""
-    batches, pairs = config.batches, sum(kept.values())
-    if config.interval_updates is not None:
-        share = config.interval_updates * batches.tokens_per_update / max(sum(map(max, tokens.values())), 1)
-        return max(1, round(pairs * (share if batches.interval_updates is not None else min(share, 1))))
-    if batches.interval_tokens is not None:
-        return max(1, round(pairs * batches.interval_tokens / max(sum(target for _, target in tokens.values()), 1)))
-    return batches.interval_pairs
 
 
 def _balancer(config: Config, kept: Mapping[str, int], tokens: Mapping[str, int]) -> Balancer:
@@ -231,28 +220,14 @@ def _of_training(rows: list[Row], config: Config) -> list[str]:
         return []
     tokens = {row.direction: (row.source_tokens, row.target_tokens) for row in rows}
     balancer = _balancer(config, kept, {row.direction: row.target_tokens for row in rows})
-    pairs = _interval_pairs(config, kept, tokens) or sum(kept.values())
-    updates_of_a_pass = sum(map(max, tokens.values())) / config.batches.tokens_per_update
-    per_interval = max(1.0, updates_of_a_pass * pairs / sum(kept.values()))
-    train = config.train
-    updates = train.updates if train.intervals is None else min(train.updates, train.intervals * per_interval)
-    length = Length(updates, per_interval, pairs)
+    length = estimated_length(config, kept, tokens)
     has_validation = any(row.valid is not None for row in rows)
     doubts = [message for _, message in doubts_about(config, balancer, length, has_validation)]
-    passes = {row.direction: row.passes * updates / per_interval for row in rows}
-    if balancer.needs.pairs_drawn:
-        passes = config.data.groups.spread(_passes_of_run(balancer, updates * pairs / per_interval))
-    return [*doubts, *_many_passes(passes, train.warn_passes)]
-
-
-def _passes_of_run(balancer: Balancer, pairs: float, steps: int = 200) -> dict[str, float]:
-    """Passes over each group in a run of so many pairs, for a strategy that follows what was drawn."""
-    passes = np.zeros(len(balancer.groups.names))
-    for _ in range(steps):
-        drawn = {name: share * pairs / steps for name, share in balancer.mixture.sample.items()}
-        passes += balancer.groups.passes(drawn)
-        balancer.update(drawn)
-    return balancer.groups.keyed(passes)
+    intervals = length.updates / length.interval_updates
+    passes = {row.direction: row.passes * intervals for row in rows}
+    if (planned := passes_of_run(balancer, length.interval_pairs * intervals, intervals)) is not None:
+        passes = config.data.groups.spread(planned)
+    return [*doubts, *_many_passes(passes, config.train.warn_passes)]
 
 
 def _many_passes(passes: Mapping[str, float], limit: float) -> list[str]:

@@ -13,6 +13,7 @@ from evenglot.preview.simulate import Simulation, learning_curves, simulate
 from evenglot.runs.events import BalanceEvent, ConfigEvent, DirectionFacts, Event, IntervalEvent
 from evenglot.runs.history import History, history
 from evenglot.tables import table
+from evenglot.wording import counted
 
 TAUS = (2, 5)
 BEST = 2.0  # final loss of a group that has no baseline
@@ -47,7 +48,9 @@ class DryRun:
             "passes",
             *(f"tau {tau}" for tau in self.temperatures),
         ]
-        return table(f"{self.strategy} in {len(self.simulation.mixtures)} intervals, simulated", rows, columns)
+        return table(
+            f"{self.strategy} in {counted(len(self.simulation.mixtures), 'interval')}, simulated", rows, columns
+        )
 
     @property
     def history(self) -> History:

@@ -8,6 +8,7 @@ from rich.text import Text
 from evenglot.corpus.tables import PROBLEMS, count
 from evenglot.preview.check import Check, Row
 from evenglot.tables import table
+from evenglot.wording import duration
 
 MOST_EXAMPLES = 12  # corpora
 
@@ -58,8 +59,8 @@ def _plain(sentence: str) -> str:
 
 def check_summary(check: Check) -> str:
     """The size of the data and an estimate of the training time, in a few lines."""
-    hours = check.epoch_seconds / 3600
-    time = f"{hours:.1f} hours" if hours >= 1 else f"{60 * hours:.0f} minutes" if hours > 1 / 60 else "under a minute"
+    seconds = check.epoch_seconds
+    time = duration(seconds) if seconds >= 60 else "under a minute"
     return (
         f"One pass over the data: {check.epoch_tokens / 1e6:,.2f} million target tokens (estimated from characters), "
         f"{time} for a tiny model on one CPU core.\n"

@@ -13,8 +13,8 @@ from evenglot.files import without_paths
 from evenglot.reporting.page_comparison import comparison_data
 from evenglot.reporting.page_summary import facts, figures, sentences
 from evenglot.reporting.samples import samples, split_with_translations
-from evenglot.reporting.warnings import Warning, left_out, mean_shares, warnings, without_scores
-from evenglot.runs.events import Event, StepEvent, of_kind
+from evenglot.reporting.warnings import Warning, left_out, mean_shares, outdated_scores, warnings, without_scores
+from evenglot.runs.events import ConfigEvent, Event, ResumeEvent, StepEvent, of_kind
 from evenglot.runs.history import History, LogNotStartedError, Series, history
 from evenglot.runs.log import read_log
 from evenglot.runs.results import refuse_changed_results
@@ -25,6 +25,7 @@ from evenglot.scoring.metrics import METRICS, PRIMARY, Metric
 Data = dict[str, Any]
 
 DIGITS = 4  # significant digits, more than a chart can show
+TABLE_DIGITS = 8  # of numbers in tables, which are rounded again: more than a table shows
 SCORE_KEYS = ("off_target", "off_target_references", "comet", "lines")  # in addition to the metrics
 HEADING = "# All settings, including defaults. Paths are relative to the parent of the run folder, or shortened.\n"
 
@@ -88,6 +89,7 @@ def run_data(run: Run, name: str, *, live: bool = False) -> Data:
     shares = mean_shares(story.mixture, since=0, until=step)
     root = run.folder.absolute().parent
     shown, unshown = _samples(run)
+    found = [*outdated_scores(scores, events), *warnings(story, step, scores, live), *unshown]
     return {
         "name": name,
         "state": progress["state"],
@@ -100,9 +102,9 @@ def run_data(run: Run, name: str, *, live: bool = False) -> Data:
         "reweights": story.reweights,
         "p": rounded(story.p),
         "baseline": rounded(story.baseline),
-        "scores": None if scores is None else rounded(_without_checksums(scores)),
+        "scores": None if scores is None else rounded(_without_checksums(scores), TABLE_DIGITS),
         "samples": shown,
-        "warnings": [warning.as_json() for warning in (*warnings(story, step, scores, live), *unshown)],
+        "warnings": [warning.as_json() for warning in found],
         "config": _config(run.config_file, root),
     }
 
@@ -136,8 +138,15 @@ def _not_yet(run: Run, name: str, error: Exception, live: bool) -> Data:
     waiting = not run.log_file.exists() or not run.log_file.stat().st_size or isinstance(error, LogNotStartedError)
     if not live:
         raise ValueError(f"{run.folder}: no event log yet; is it a run folder?" if waiting else str(error))
-    message = "Training has not started to write its event log yet." if waiting else str(error)
-    return {"name": name, "state": "waiting" if waiting else "broken", "message": message}
+    if not waiting:
+        return {"name": name, "state": "broken", "message": str(error)}
+    message = "Training has not started to write its event log yet."
+    if run.reference.log_file.exists():
+        message = (
+            "Its reference run is trained first, in the folder `reference` of this run; `evenglot report` with --watch "
+            "follows that one, too."
+        )
+    return {"name": name, "state": "waiting", "message": message}
 
 
 def _progress(events: Sequence[Event], story: History, step: int) -> Data:
@@ -149,10 +158,19 @@ def _progress(events: Sequence[Event], story: History, step: int) -> Data:
         "step": step,
         "updates": story.about.updates if last.total_updates is None else last.total_updates,
         "tokens": last.tokens if done is None or done.tokens is None else done.tokens,
-        "seconds": last.seconds if done is None or done.seconds is None else done.seconds,
+        "seconds": _seconds(events, last) if done is None or done.seconds is None else done.seconds,
         "best_step": None if done is None else done.best_step,
         "last_event": events[-1].time,
     }
+
+
+def _seconds(events: Sequence[Event], last: StepEvent) -> float:
+    """Time until the last event, of a run that is not finished: what a `step` event says, and the clock since then."""
+    since = [event.time for event in events if isinstance(event, ConfigEvent | ResumeEvent | StepEvent)][-1:]
+    if not all((*since, events[-1].time)):
+        return last.seconds or 0.0
+    clock = datetime.fromisoformat(events[-1].time) - datetime.fromisoformat(since[0])
+    return (last.seconds or 0.0) + max(0.0, clock.total_seconds())
 
 
 def _row(name: str, story: History, shares: Mapping[str, float], scores: Scores | None) -> Data:
@@ -167,7 +185,7 @@ def _row(name: str, story: History, shares: Mapping[str, float], scores: Scores 
         "valid": _last(story.valid_losses, name),
         **{key: scored.get(key) for key in (*SCORE_KEYS, *(metric.scores_key for metric in METRICS.values()))},
     }
-    return {**rounded(row), "pairs": row["pairs"]}
+    return {**rounded(row, TABLE_DIGITS), "pairs": row["pairs"]}
 
 
 def _last(series: Series, name: str) -> float | None:
@@ -213,14 +231,14 @@ def _samples(run: Run) -> tuple[Data, list[Warning]]:
     return {"note": f"No sentences in the {split} set; run `evenglot prepare` and `evenglot score` again."}, []
 
 
-def rounded(value: Any) -> Any:
+def rounded(value: Any, digits: int = DIGITS) -> Any:
     """The value with numbers rounded, and None for numbers that are not finite."""
     if isinstance(value, float):
-        return float(f"{value:.{DIGITS}g}") if math.isfinite(value) else None
+        return float(f"{value:.{digits}g}") if math.isfinite(value) else None
     if isinstance(value, Mapping):
-        return {key: rounded(item) for key, item in value.items()}
+        return {key: rounded(item, digits) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [rounded(item) for item in value]
+        return [rounded(item, digits) for item in value]
     return value
 
 

@@ -12,7 +12,7 @@ from evenglot.runs.events import ConfigEvent
 from evenglot.runs.history import History
 from evenglot.runs.scores import Scores
 from evenglot.scoring.metrics import METRICS, PRIMARY, Metric, scored_by
-from evenglot.wording import duration, listed
+from evenglot.wording import counted, duration, listed
 
 
 def sentences(
@@ -33,10 +33,10 @@ def _trained(story: History, progress: Mapping[str, Any]) -> str:
         else ""
     )
     so_far = {
-        "done": f"trained in {duration(progress['seconds'])} with {progress['step']:,} updates",
+        "done": f"trained in {duration(progress['seconds'])} with {counted(progress['step'], 'update')}",
         "stopped": f"stopped after {progress['step']:,} of {progress['updates']:,} updates",
     }.get(progress["state"], f"in training ({progress['step']:,} of {progress['updates']:,} updates)")
-    model = f"A model with {parameters(story.about.parameters)} parameters, balanced with {story.about.strategy}"
+    model = f"A model with {parameters(story.about.parameters)} parameters, balanced by strategy {story.about.strategy}"
     return f"{model}, {so_far} on {pairs:,} sentence pairs in {many}{span}."
 
 
@@ -141,7 +141,7 @@ def facts(story: History, progress: Mapping[str, Any], root: Path) -> list[tuple
         "intervals": f"{len(story.interval_starts):,}",
         "target tokens": f"{progress['tokens']:,}",
         "time": duration(progress["seconds"]),
-        "best checkpoint": "" if progress["best_step"] is None else f"after {progress['best_step']:,} updates",
+        "best checkpoint": "" if progress["best_step"] is None else f"after {counted(progress['best_step'], 'update')}",
         "learning rate": f"{train.get('learning_rate', '')}, {train.get('schedule', '')}".strip(", "),
         "device": f"{about.device}, {about.precision}, {_hands(about)}",
         "seed": str(config.get("seed", "")),

@@ -9,9 +9,10 @@ from statistics import median
 from typing import Any, Literal
 
 from evenglot.comparison.warnings import USABLE_BLEU
+from evenglot.runs.events import Event
 from evenglot.runs.history import History, Series
-from evenglot.runs.scores import Scores
-from evenglot.wording import some
+from evenglot.runs.scores import Scores, are_outdated
+from evenglot.wording import counted, some
 
 Kind = Literal[
     "unfinished",
@@ -62,13 +63,13 @@ def warnings(story: History, last_step: int, scores: Scores | None, live: bool =
 
 def _unfinished(story: History, last_step: int, live: bool) -> list[Warning]:
     if story.done is not None and story.done.stopped:
-        text = f"The run was stopped after {last_step:,} updates; `evenglot train` with --resume continues it."
+        text = f"The run was stopped after {counted(last_step, 'update')}; `evenglot train` with --resume continues it."
         return [Warning("unfinished", text)]
     if story.done is not None or live:
         return []
     text = (
-        f"The event log ends after {last_step:,} updates without a final event: the run is still in progress or was "
-        "interrupted (then `evenglot train` with --resume continues it)."
+        f"The event log ends after {counted(last_step, 'update')} without a final event: the run is still in progress "
+        "or was interrupted (then `evenglot train` with --resume continues it)."
     )
     return [Warning("unfinished", text)]
 
@@ -77,6 +78,17 @@ def _without_scores(story: History, scores: Scores | None) -> list[Warning]:
     if scores is not None or story.done is None:
         return []
     return [Warning("scores", "No scores yet: run `evenglot score` on this run, then `evenglot report` again.")]
+
+
+def outdated_scores(scores: Scores | None, events: Sequence[Event]) -> list[Warning]:
+    """Scores of an earlier checkpoint than the best one."""
+    if scores is None or not are_outdated(scores.made, events):
+        return []
+    text = (
+        f"The scores are of the checkpoint after {scores.made.get('step'):,} updates, but there is a newer best "
+        "checkpoint; run `evenglot score` again."
+    )
+    return [Warning("scores", text)]
 
 
 def without_scores(file: Path, split: str) -> list[Warning]:

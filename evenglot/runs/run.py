@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from evenglot.config import Config, ConfigError, differences, load_config
 from evenglot.config.changes import FREE_ON_RESUME, free_on_resume
-from evenglot.config.models import HEADINGS
+from evenglot.config.models import HEADINGS, model_of
 from evenglot.directions import Side
 from evenglot.files import LOCK, UNFINISHED, finished_folder
 from evenglot.runs.events import DoneEvent, of_kind
@@ -194,7 +194,7 @@ class Run:
         changed = self.changes(config) - free_on_resume(config)
         if changed:
             before, after = _comparable(self.config()), _comparable(config)
-            told = [f"{key}: {_shown(before, key)} -> {_shown(after, key)}" for key in sorted(changed, key=_priority)]
+            told = [f"{key}: {_shown(before, key)} -> {_shown(after, key)}" for key in _telling(changed, config)]
             raise ChangedSettingsError(
                 f"{self.folder}: settings changed since this run started ({some(told)}); resume with the old ones "
                 f"(`evenglot train --resume {self.folder}`), or start a new run with --out",
@@ -211,9 +211,13 @@ def _comparable(config: Config) -> dict[str, Any]:
     return content
 
 
-def _priority(key: str) -> tuple[bool, str]:
-    """The strategy first: where it differs, its options follow from it."""
-    return key != "balance.strategy", key
+def _telling(changed: Iterable[str], config: Config) -> list[str]:
+    """The keys to tell: if the strategy is another one, it comes first, with its options that are not defaults."""
+    if "balance.strategy" not in changed:
+        return sorted(changed)
+    fields = model_of(config.balance.strategy).model_fields
+    own = {f"balance.{key}" for key, value in config.balance.options.items() if value != fields[key].default}
+    return ["balance.strategy", *sorted(key for key in changed if key in own or not key.startswith("balance."))]
 
 
 def _shown(content: Mapping[str, Any], key: str) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 from evenglot.directions import Direction, parse
 from evenglot.reading import read_json
 from evenglot.records import read_record
+from evenglot.runs.events import CheckpointEvent, DoneEvent, Event, ValidationEvent, of_kind
 from evenglot.runs.run import Run, RunError
 from evenglot.seals import refuse_changed, unsealed
 
@@ -25,6 +26,8 @@ class Scores:
     directions: Mapping[str, Scored]
     macro: Mapping[str, float]
     worst: Mapping[str, float | str | None]  # with the name of the direction
+    low_resource: Mapping[str, Any] | None = None  # means over the smaller half, and its directions
+    high_resource: Mapping[str, Any] | None = None
     made: Mapping[str, float | str | bool | None] = field(default_factory=dict)  # settings of the search
     translations: Mapping[str, Sequence[int]] = field(default_factory=dict)  # size and CRC-32 by file; older: none
 
@@ -114,3 +117,12 @@ def read_scores(run: Run) -> Scores | None:
         if file.exists():
             return read_scores_file(file)
     return None
+
+
+def are_outdated(made: Mapping[str, Any], events: Sequence[Event]) -> bool:
+    """Is the best checkpoint of a run, or the best one so far, newer than the one that was scored as the best?"""
+    best = [event.best_step for event in of_kind(events, DoneEvent)]
+    if not best:  # not finished
+        saved = {event.step for event in of_kind(events, CheckpointEvent)}
+        best = [event.step for event in of_kind(events, ValidationEvent) if event.best and event.step in saved]
+    return made.get("which") == "best" and bool(best) and made.get("step") != best[-1]

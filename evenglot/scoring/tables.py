@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from statistics import fmean
 from typing import Any
 
 from rich.table import Table
@@ -41,7 +42,13 @@ def _other(row: Mapping[str, Any], key: str) -> str:
 
 
 def score_summary(scores: Mapping[str, Any]) -> str:
-    """The worst direction, and the signature of each metric."""
+    """The worst direction, what the last columns mean, and the signature of each metric."""
     worst, signature, primary = scores["worst"], scores["signature"], METRICS[PRIMARY]
     lines = [f"Worst direction: {worst['direction']}, {primary.label} {primary.text(worst[primary.scores_key])}."]
+    usual = [row.get("off_target_references") for row in scores["directions"].values()]
+    if known := [share for share in usual if share is not None]:
+        lines.append(
+            "off-target: translations identified as another language; "
+            f"of the references, {100 * fmean(known):.0f} % on average."
+        )
     return "\n".join([*lines, *(f"{METRICS[key].label} {text}" for key, text in signature.items())])

@@ -14,7 +14,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from evenglot.live import View, can_be_live, say, view_on
+from evenglot.live import TerminalView, View, can_be_live, say, view_on
 from evenglot.runs.events import (
     BalanceEvent,
     CheckpointEvent,
@@ -129,6 +129,11 @@ class Display:
             if self.console.file in (sys.stderr, sys.__stderr__):
                 # Otherwise Python fails at exit when it flushes the buffer, after a successful run.
                 os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
+
+    @property
+    def has_picture(self) -> bool:
+        """Is the cursor of the terminal in the last line of the live view?"""
+        return isinstance(self._live, TerminalView)
 
     @property
     def _is_live(self) -> bool:

@@ -54,7 +54,8 @@ class Training:
 
     def run(self, resume: bool = False) -> str:
         """Train to the end. Returns the reason why training ended."""
-        with stop_requests() as request, memory_errors_explained(self.config, lambda: self.at.step):
+        explained = memory_errors_explained(self.config, lambda: self.at.step)
+        with stop_requests(lambda: self.record.has_picture) as request, explained:
             self._begin(resume)
             reason = None
             while reason is None:
@@ -96,13 +97,7 @@ class Training:
             self.record.say(f"{self.home.folder}: no checkpoint to resume from; starting from the beginning.")
         loader = self._draw_interval()
         updates = self._total_updates(loader)
-        self.record.start(
-            loader,
-            self.at.shares or {},
-            self.model,
-            updates=updates,
-            each=self._seconds_of_an_update(loader),
-        )
+        self.record.start(loader, self.balancer, self.model, updates=updates, each=self._seconds_of_an_update(loader))
         self.record.warnings(self.balancer, loader, updates)
 
     def _rehearse(self) -> None:

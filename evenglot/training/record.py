@@ -11,7 +11,7 @@ from typing import Any
 from torch import nn
 
 from evenglot import __version__
-from evenglot.balance import Balancer
+from evenglot.balance import Balancer, passes_of_run
 from evenglot.batches.draw import Interval
 from evenglot.batches.load import Loader
 from evenglot.config import Config
@@ -40,7 +40,8 @@ from evenglot.training.reference import reference_cost
 from evenglot.training.tables import end_table, start_summary, start_table
 from evenglot.training.trackers import trackers
 from evenglot.training.validation import Validation
-from evenglot.training.warnings import warnings_about
+from evenglot.training.warnings import against_overfitting, warnings_about
+from evenglot.wording import counted
 
 VERSIONS = {"python": platform.python_version(), **{name: version(name) for name in ("torch", "sacrebleu", "numpy")}}
 OVERFIT = 1.03  # warn if a validation loss exceeds its lowest by this factor while the training loss falls
@@ -100,6 +101,11 @@ class Record:
         """Seconds spent on this run so far, including those before resumes."""
         return self._seconds_before + monotonic() - self._started
 
+    @property
+    def has_picture(self) -> bool:
+        """Is the cursor in the last line of a live picture?"""
+        return self.display is not None and self.display.has_picture
+
     def say(self, text: str) -> None:
         """Print a line on the terminal without logging it."""
         if self.display is not None:
@@ -111,21 +117,25 @@ class Record:
 
     # ---------------------------------------------------------------------------------------------------- events
 
-    def start(
-        self, loader: Loader, shares: Mapping[str, float], model: nn.Module, *, updates: int, each: float
-    ) -> None:
+    def start(self, loader: Loader, balancer: Balancer, model: nn.Module, *, updates: int, each: float) -> None:
         """Write the `config` event before the first update; `each` is the estimated seconds per update."""
         parameters = sum(parameter.numel() for parameter in model.parameters())
         trained = sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
         sizes, tokens, drawn = self.store.sizes, self.store.target_tokens, loader.interval.counts
+        shares, intervals = self._by_direction(balancer.mixture.sample), updates / len(loader)
+        passes = {name: drawn[name] / sizes[name] for name in self.names}
+        planned = passes_of_run(balancer, sum(drawn.values()) * intervals, intervals)
+        total = (
+            {name: intervals * passes[name] for name in self.names} if planned is None else self.groups.spread(planned)
+        )
         directions = {
             name: DirectionFacts(
                 pairs=sizes[name],
                 target_tokens=tokens[name],
                 p=sizes[name] / sum(sizes.values()),
                 q=shares[name],
-                passes_per_interval=drawn[name] / sizes[name],
-                total_passes=updates / len(loader) * drawn[name] / sizes[name],
+                passes_per_interval=passes[name],
+                total_passes=total[name],
             )
             for name in self.names
         }
@@ -311,14 +321,13 @@ class Record:
             now, before = train[name], self._train_loss.get(name)
             lowest = min(loss, self._lowest.get(name, loss))
             if loss > OVERFIT * lowest and now is not None and before is not None and now < before:
-                passes = at.drawn_before[name] / self.store.sizes[name]
+                passes = counted(round(at.drawn_before[name] / self.store.sizes[name]), "pass", "passes")
                 self._warn(
                     "overfitting",
                     name,
                     at.step,
                     f"{name}: validation loss {loss:.3f} has risen from {lowest:.3f} while training loss falls "
-                    f"({now:.3f}), after at least {passes:.0f} passes; sample it less often (balance.max_ratio, a "
-                    "lower rho or tau) or use more dropout",
+                    f"({now:.3f}), after at least {passes}; {against_overfitting(self.config)}",
                 )
             self._lowest[name] = lowest
         self._train_loss = train

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
 
@@ -16,9 +16,16 @@ class StopRequest:
         self.asked = False
 
 
+STOPPING = "Stopping after this update; repeat to stop at once."
+
+
 @contextmanager
-def stop_requests() -> Iterator[StopRequest]:
-    """Record SIGINT (Ctrl-C) and SIGTERM so that the run can stop cleanly; a second signal ends the process at once."""
+def stop_requests(below_picture: Callable[[], bool] = lambda: False) -> Iterator[StopRequest]:
+    """Record SIGINT (Ctrl-C) and SIGTERM so that the run can stop cleanly; a second signal ends the process at once.
+
+    While the cursor is in the last line of a live picture, the message replaces that line: with a line of its own, the
+    picture could not be erased any more.
+    """
     request = StopRequest()
     if threading.current_thread() is not threading.main_thread():
         yield request  # only the main thread can handle signals
@@ -27,8 +34,9 @@ def stop_requests() -> Iterator[StopRequest]:
     def note(number: int, frame: object) -> None:
         request.asked = True
         signal.signal(number, signal.SIG_DFL)
+        line = f"\r\x1b[2K{STOPPING}" if below_picture() else f"\n{STOPPING}\n"
         with suppress(OSError):  # standard error may be closed
-            os.write(2, b"\nStopping after this update; repeat to stop at once.\n")  # print() is not reentrant
+            os.write(2, line.encode())  # print() is not reentrant
 
     before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
     try:

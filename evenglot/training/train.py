@@ -24,6 +24,7 @@ from evenglot.training.loop import Training
 from evenglot.training.parallel import Processes, processes
 from evenglot.training.preconditions import refuse_long_sentences, refuse_other_baseline, refuse_without_validation
 from evenglot.training.reference import baseline, init_baseline, reference_config, with_baseline
+from evenglot.training.warnings import warnings_before_reference
 from evenglot.wording import some
 
 
@@ -119,6 +120,8 @@ def _train_reference(config: Config, mixture: str, run: Run, store: Store, mine:
             f"balance.baseline: auto. Training a reference run with {sampling} first, in {run.reference.folder}; this "
             "doubles the cost."
         )
+        for _, message in warnings_before_reference(config, store):
+            bars.warn(f"warning  {message}")
     reason = _train(plain, plain.balance, run.reference, store, mine, resume)
     if reason != "stopped":
         baseline(run.reference, run.baseline_file, signal, mine, bars, store)

@@ -5,8 +5,17 @@ from __future__ import annotations
 from evenglot.balance import Balancer
 from evenglot.batches.load import Loader
 from evenglot.config import Config
-from evenglot.config.doubts import Doubts, Length, doubts_about
+from evenglot.config.doubts import Doubts, Length, doubts_about, estimated_length
 from evenglot.corpus.store import Store
+from evenglot.wording import counted
+
+LESS_OFTEN = {
+    "max_ratio": "balance.max_ratio",
+    "rho": "a lower rho",
+    "tau": "a lower tau",
+    "alpha": "a lower alpha",
+    "passes": "fewer balance.passes",
+}
 
 
 def warnings_about(
@@ -20,6 +29,25 @@ def warnings_about(
     if processes > batches:
         yield (
             "processes",
-            f"{processes} processes share {batches} batches per update, so some are idle; raise "
+            f"{processes} processes share {counted(batches, 'batch', 'batches')} per update, so some are idle; raise "
             "batches.tokens_per_update or lower batches.tokens_per_batch",
         )
+
+
+def warnings_before_reference(config: Config, store: Store) -> Doubts:
+    """What is known before a reference run is paid for; the length of an interval is estimated."""
+    tokens = {
+        name: (row["train"]["source_tokens"], row["train"]["target_tokens"])
+        for name, row in store.manifest["directions"].items()
+    }
+    pairs, targets = (config.data.groups.sum(each) for each in (store.sizes, store.target_tokens))
+    balancer = config.balancer(pairs, targets, config.balance.without_baseline_file())
+    has_validation = any("valid" in store.splits(name) for name in store.directions)
+    return doubts_about(config, balancer, estimated_length(config, store.sizes, tokens), has_validation)
+
+
+def against_overfitting(config: Config) -> str:
+    """What to do if a direction is memorised, by options that the strategy has."""
+    ways = [way for key, way in LESS_OFTEN.items() if key in config.balance.options]
+    sampling = f"sample it less often ({', '.join(ways)})" if ways else "train for fewer updates"
+    return f"{sampling} or use more dropout"

@@ -251,6 +251,22 @@ def test_nothing_is_cut_off_on_a_terminal_of_80_columns(capsys, monkeypatch, dir
             assert all(cell.text in said for cell in cells)
 
 
+def test_on_a_terminal_a_note_is_told_once_and_no_table_ends_in_a_lonely_column(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    content = many(8, 2)
+    show(content, "text")
+    said = capsys.readouterr().out
+    assert said.count("w/t/l: ") == said.count("* significant") == said.count("share of the training pairs") == 1
+    assert "continued" not in said
+    losses = said[said.index("Validation loss per character") :].splitlines()
+    heads = next(line for line in losses if "erm" in line)
+    assert heads.split() == ["erm", "strategy-1"], "languages go down where they do not fit across"
+    shown = {line.split()[0]: line.split()[1:] for line in losses if line.startswith((" aax", " ahx", " Avg"))}
+    validation = {row["name"]: row["validation"] for row in content["rows"]}
+    assert shown["aax"][1:] == [f"{validation[name]['aax-en']:.4f}" for name in ("erm", "strategy-1")]
+    assert len(shown) == 3
+
+
 # -------------------------------------------------------------------------------------------------- the command
 
 

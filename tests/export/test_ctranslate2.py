@@ -14,7 +14,9 @@ import pytest
 import sacrebleu
 import sentencepiece
 import torch
+from typer.testing import CliRunner
 
+from evenglot.cli import app
 from evenglot.config import load_config
 from evenglot.corpus.prepare import prepare
 from evenglot.corpus.vocabulary import train_vocabulary
@@ -493,3 +495,11 @@ except ValueError as error:
     done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert 'pip install "evenglot[ct2]"' in done.stdout, done.stderr
     assert not (tmp_path / "model").exists()
+
+
+def test_the_command_says_where_the_model_is(to_english, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    said = CliRunner().invoke(app, ["export", str(to_english.folder), "--to", "ctranslate2", "--out", "models/first"])
+    assert said.exit_code == 0, said.output
+    assert said.stdout.startswith("models/first: 50 sentences ")
+    assert (tmp_path / "models" / "first" / "model.bin").is_file()

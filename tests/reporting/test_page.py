@@ -156,12 +156,40 @@ def _oklab(colour: str) -> tuple[float, ...]:
     )
 
 
+def _contrast(one: str, other: str) -> float:
+    """The contrast ratio of WCAG 2."""
+
+    def luminance(colour: str) -> float:
+        parts = [int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5)]
+        linear = (part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts)
+        return sum(weight * part for weight, part in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
+
+    dark, light = sorted(map(luminance, (one, other)))
+    return (light + 0.05) / (dark + 0.05)
+
+
+def _colours(names: str, dark: bool) -> list[str]:
+    """The colours of these variables of the page, in the order in which they are defined."""
+    style = (Path(evenglot.reporting.__file__).parent / "page" / "page.css").read_text(encoding="utf-8")
+    found = re.findall(rf"--(?:{names}): light-dark\((#\w{{6}}), (#\w{{6}})\)", style)
+    return [pair[dark] for pair in found]
+
+
 @pytest.mark.parametrize("dark", [False, True])
 def test_colours_of_curves_can_be_told_apart(dark):
-    style = (Path(evenglot.reporting.__file__).parent / "page" / "page.css").read_text(encoding="utf-8")
-    found = re.findall(r"--c\d: light-dark\((#\w{6}), (#\w{6})\)", style)
-    colours = [pair[dark] for pair in found]
+    colours = _colours(r"c\d", dark)
     assert len(colours) == 8
     assert min(math.dist(_oklab(one), _oklab(other)) for one, other in combinations(colours, 2)) > 0.13
-    back = re.search(r"--back: light-dark\((#\w{6}), (#\w{6})\)", style)[1 + dark]
+    (back,) = _colours("back", dark)
     assert min(math.dist(_oklab(one), _oklab(back)) for one in colours) > 0.3
+    assert min(_contrast(one, back) for one in colours) > 3  # WCAG 2.2, 1.4.11
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_words_can_be_read_in_every_colour(dark):
+    backs = _colours("back|raised|sunk", dark)
+    inks = _colours("text|muted|accent|good|bad", dark)
+    assert len(backs) == 3
+    assert len(inks) == 5
+    assert min(_contrast(ink, back) for ink in inks for back in backs) > 4.5  # WCAG 2.2, 1.4.3
+    assert _contrast(*_colours("text|warn-back", dark)) > 7

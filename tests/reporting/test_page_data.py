@@ -50,6 +50,7 @@ def test_the_table_has_what_the_log_and_the_scores_say(made):
         assert row["train"] == pytest.approx(story.train_losses.values[name][-1], rel=1e-3)
         assert row["valid"] == pytest.approx(story.valid_losses.values[name][-1], rel=1e-3)
     assert sum(row["share"] for row in data["rows"]) == pytest.approx(1, rel=1e-3)
+    assert data["scores"]["low_resource"]["chrf"] == data["scores"]["macro"]["chrf"]  # as in the file
     assert (data["rows"][0]["bleu"], data["rows"][0]["chrf"], data["rows"][0]["lines"]) == (30, 50, 500)
     assert data["state"] == "done"
 
@@ -228,6 +229,41 @@ def test_a_folder_that_is_no_run_is_told_but_waited_for_when_watching(tmp_path):
         page_data([empty])
 
 
+def test_the_time_of_an_unfinished_run_goes_to_its_last_event(tmp_path):
+    """Also before the first `step` event, which in a short run is late; a pause before a resume does not count."""
+    run = write_run(tmp_path / "run", done=False)
+    config = json.loads(run.log_file.read_text().splitlines()[0])
+    losses = dict.fromkeys(config["directions"], 1.0)
+    later = [
+        {"event": "validation", "step": 30, "loss": losses, "time": "2026-01-01T00:01:00+00:00"},
+        {
+            "event": "step",
+            "step": 50,
+            "losses": losses,
+            "tokens": 9,
+            "seconds": 90,
+            "time": "2026-01-01T00:01:31+00:00",
+        },
+        {"event": "resume", "step": 50, "time": "2026-01-03T00:00:00+00:00"},
+        {"event": "validation", "step": 60, "loss": losses, "time": "2026-01-03T00:00:30+00:00"},
+    ]
+    seconds = []
+    for count in range(len(later) + 1):
+        run.log_file.write_text("".join(json.dumps(event) + "\n" for event in [config, *later[:count]]))
+        seconds.append(run_data(run, "run", live=True)["progress"]["seconds"])
+    assert seconds == [0, 60, 90, 90, 120]
+
+
+def test_a_run_that_waits_for_its_reference_run_says_so(tmp_path):
+    run = Run(tmp_path / "run")
+    before = run_data(run, "run", live=True)
+    write_run(run.reference.folder, done=False)
+    after = run_data(run, "run", live=True)
+    assert before["state"] == after["state"] == "waiting"
+    assert "reference" in after["message"]
+    assert "reference" not in before["message"]
+
+
 def test_a_model_that_barely_translates_is_told(made, tmp_path):
     run = Run(shutil.copytree(made.folder, tmp_path / "run"))
     assert texts(run_data(run, "run"), "barely translates") == []
@@ -236,6 +272,19 @@ def test_a_model_that_barely_translates_is_told(made, tmp_path):
     (run.folder / "scores.json").write_text(json.dumps(scores))
     (text,) = texts(run_data(run, "run"), "barely translates")
     assert "2.9" in text
+
+
+@pytest.mark.parametrize(("scored_at", "told"), [(2000, 0), (1000, 1)])
+def test_scores_of_an_earlier_checkpoint_are_told(made, tmp_path, scored_at, told):
+    run = Run(shutil.copytree(made.folder, tmp_path / "run"))
+    scores = json.loads((run.folder / "scores.json").read_text())
+    (run.folder / "scores.json").write_text(json.dumps({**scores, "made": {"which": "best", "step": scored_at}}))
+    *events, done = run.log_file.read_text().splitlines()
+    done = json.dumps({**json.loads(done), "best_step": 2000})
+    run.log_file.write_text("\n".join([*events, done]) + "\n")
+    found = texts(run_data(run, "run"), "scores")
+    assert len(found) == told
+    assert all("1,000 updates" in text for text in found)
 
 
 def test_scores_that_cannot_be_read_are_told(made, tmp_path):
@@ -347,6 +396,16 @@ def test_long_texts_are_cut_and_left_out_at_last(made):
 def test_numbers_are_short_and_finite():
     odd = {"a": [1.23456789, float("nan"), float("inf"), None, 123456.0], "b": (3, "x", True)}
     assert rounded(odd) == {"a": [1.235, None, None, None, 123500.0], "b": [3, "x", True]}
+
+
+def test_scores_are_not_rounded_twice(made, tmp_path):
+    run = Run(shutil.copytree(made.folder, tmp_path / "run"))
+    scores = json.loads((run.folder / "scores.json").read_text())
+    scores["macro"]["bleu"], scores["directions"]["aaa-en"]["bleu"] = 1.9046, 100.43
+    (run.folder / "scores.json").write_text(json.dumps(scores))
+    data = run_data(run, "run")
+    assert f"{data['scores']['macro']['bleu']:.2f}" == "1.90"
+    assert data["rows"][0]["bleu"] == 100.43
 
 
 def compared(given):

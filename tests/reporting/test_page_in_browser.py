@@ -496,8 +496,14 @@ def test_curves_of_several_runs_are_drawn_over_one_another(several, browser):
     assert browser.run(TIP.format("train")) == ["second"], "the first has ended"
     browser.hover("#plot-valid .u-over", 0.5, 0.5)
     assert sorted(browser.run(TIP.format("valid"))) == ["first", "second"]
-    assert browser.run("document.querySelector('#languages').disabled")
+    assert browser.run("document.querySelector('#languages').checkVisibility()") is False
+    legend = "[...document.querySelectorAll('#overlaid .chip')].map((chip) => [chip.innerText, {}])"
+    ink = "getComputedStyle(chip.querySelector('line')).stroke"
+    named = dict(browser.run(legend.format(ink)))
+    assert sorted(named) == ["first", "second"]
+    assert len(set(named.values())) == 2
     browser.run(OVERLAY.format(""))
+    assert browser.run("document.querySelector('#overlaid').checkVisibility()") is False
     browser.hover("#plot-train .u-over", 0.9, 0.5)
     assert sorted(browser.run(TIP.format("train"))) == ["por-en", "tur-en", "xxq-en"]
 

@@ -2,6 +2,7 @@
 
 from evenglot.corpus.languages import CODES, identifier
 from evenglot.scoring.off_target import off_target_rate
+from evenglot.scoring.tables import score_summary
 
 
 def test_translations_in_another_language_are_noticed():
@@ -18,3 +19,15 @@ def test_translations_in_another_language_are_noticed():
 def test_every_language_of_the_identifier_that_has_two_letters_has_three_as_well():
     labels = {str(label) for label in identifier().labels}
     assert {label for label in labels if len(label) == 2} <= set(CODES)
+
+
+def test_the_rate_is_explained_beside_that_of_the_references():
+    row = {"chrf": 40.0, "off_target": 0.5, "off_target_references": 0.25, "lines": 9}
+    other = {"chrf": 50.0, "off_target": None, "lines": 9}
+    scores = {
+        "signature": {},
+        "worst": {"direction": "aa-en", "chrf": 40.0},
+        "directions": {"aa-en": row, "bb-en": other},
+    }
+    assert "of the references, 25 %" in score_summary(scores)
+    assert "off-target" not in score_summary({**scores, "directions": {"bb-en": other}})

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from evenglot.inference.translate import Translation
@@ -104,3 +106,17 @@ def test_only_directions_of_the_model_can_be_chosen(model, browser):
             "document.getElementById('from').dispatchEvent(new Event('change'))"
         )
         assert browser.run(chosen) == ["English (en)", "Simplified Chinese (zh_Hans)"]
+
+
+@pytest.mark.slow
+def test_a_phone_is_told_of_no_keys(url, browser):
+    shortcut = "document.getElementById('shortcut').checkVisibility()"
+    browser.open(url)
+    assert browser.run(shortcut)
+    assert re.fullmatch(r"run \w+ · strategy [\w-]+ · update [\d,]+", browser.run("at('model').textContent"))
+    browser.call("Emulation.setTouchEmulationEnabled", enabled=True)
+    try:
+        browser.open(url, 390)
+        assert not browser.run(shortcut)
+    finally:
+        browser.call("Emulation.setTouchEmulationEnabled", enabled=False)

@@ -1,6 +1,7 @@
 import math
 import os
 import re
+import signal
 import subprocess
 import sys
 from io import StringIO
@@ -12,7 +13,9 @@ from rich.console import Console
 from evenglot.runs.log import Log
 from evenglot.runs.standings import Standings
 from evenglot.training.display import Display, change, short_exponent, worth_showing
+from evenglot.training.signals import STOPPING, stop_requests
 from tests.logs import event
+from tests.screen import screen
 
 CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
@@ -151,6 +154,30 @@ def test_the_cursor_is_there_while_it_trains_and_the_picture_is_gone_when_done()
     after = shown[shown.rindex("tok/s") :]
     assert "\x1b[2K" in after[: after.index("done  2,000 updates")]  # wiped
     assert "best  update 2,000" in after
+
+
+def test_a_stop_leaves_nothing_of_the_picture_behind(capfd: pytest.CaptureFixture[str]) -> None:
+    console = Console(stderr=True, force_terminal=True, width=80, height=24, _environ={"TERM": "xterm"})
+    display, names = Display(console, Clock()), _names(3)
+    share = dict.fromkeys(names, 1 / 3)
+    with stop_requests(lambda: display.has_picture) as request:
+        facts = {name: {"pairs": 1000, "p": share[name], "q": share[name]} for name in names}
+        display.read(event("config", 0, directions=facts, updates=2000))
+        display.update(100, 2000, loss=5.2)
+        os.kill(os.getpid(), signal.SIGINT)
+        assert request.asked
+        stopping = capfd.readouterr().err
+        assert screen(stopping)[-1] == STOPPING
+    display.read(event("done", 101, reason="stopped"))
+    lines = screen(stopping + capfd.readouterr().err)
+    assert any(line.startswith("done  101 updates") for line in lines)
+    assert not any(line.startswith(("loss", "l00-en", STOPPING)) for line in lines)
+
+
+def test_a_stop_without_a_picture_has_a_line_of_its_own(capfd: pytest.CaptureFixture[str]) -> None:
+    with stop_requests():
+        os.kill(os.getpid(), signal.SIGTERM)
+    assert capfd.readouterr().err == f"\n{STOPPING}\n"
 
 
 def test_a_picture_is_drawn_once_a_second_at_most() -> None:

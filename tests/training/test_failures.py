@@ -135,6 +135,14 @@ def test_what_became_what_is_told_the_strategy_first(conf, begun):
     assert "seed: " in str(error.value)
 
 
+def test_options_that_follow_from_another_strategy_are_not_told(conf, begun):
+    settings = [*SHORT, 'balance={"strategy": "chi-ibr", "rho": 0.2}']
+    with pytest.raises(ChangedSettingsError, match="balance.rho: .* -> 0.2") as error:
+        train(configured(conf, settings), begun, resume=True)
+    assert "floor" not in str(error.value)
+    assert "more" not in str(error.value)
+
+
 def test_a_run_goes_on_without_its_config(begun, conf, tmp_path):
     finish("train", "--resume", str(begun), "--set", "train.updates=5", output=tmp_path / "output")
     assert newest(begun).name == "step-00000005"

@@ -148,6 +148,14 @@ def test_auto_trains_a_reference_on_the_data_as_they_are_and_uses_its_losses(aut
         assert event["baseline"] == losses
 
 
+def test_doubts_are_told_before_a_reference_run_is_paid_for(conf, tmp_path, capsys):
+    overrides = [f"balance={json.dumps(AUTO)}", "batches.interval_pairs=300", "train.updates=4"]
+    train(load_config(conf, overrides, check_files=False), tmp_path / "run")
+    told = " ".join(capsys.readouterr().err.split())
+    assert "too few for it to adapt" in told[: told.index("Planned training data")]
+    assert [event["kind"] for event in events(tmp_path / "run", "warning")].count("intervals") == 1
+
+
 def test_a_resume_does_not_train_a_finished_reference_again(automatic, conf, tmp_path):
     overrides, finished = automatic
     folder = tmp_path / "run"

@@ -44,6 +44,14 @@ def test_the_start_and_the_end_are_told_in_full(configure, tmp_path):
     assert (tmp_path / "run" / end["best_folder"]).is_dir()
 
 
+def test_the_plan_of_a_mixture_that_fades_is_kept(configure, tmp_path):
+    train(configure({"strategy": "fade", "passes": 3}, train={"intervals": 20, "updates": 1000}), tmp_path / "run")
+    (start,), intervals = events(tmp_path / "run", "config"), events(tmp_path / "run", "interval")
+    for name, facts in start["directions"].items():
+        passes = sum(interval["pairs"][name] for interval in intervals) / facts["pairs"]
+        assert facts["total_passes"] == pytest.approx(passes, rel=0.03)
+
+
 @pytest.mark.parametrize("balance", [{"strategy": "proportional"}, {"strategy": "chi-ibr", "baseline": "auto"}])
 def test_the_store_is_opened_validated_and_verified_once(configure, tmp_path, monkeypatch, balance):
     opened = calls_of(monkeypatch, prepared, "open_store")

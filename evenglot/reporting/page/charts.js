@@ -90,7 +90,10 @@ function shownIn(chart) {
     }),
   );
   const places = new Map(all.map((each, place) => [each.name, place]));
-  return { steps, values, names: runs.map((each) => each.name), reference: {}, look: (name) => lookOf(places.get(name)) };
+  const reference = Object.fromEntries(
+    runs.map((each) => [each.name, (chart.reference && each[chart.reference]?.[state.overlay]) ?? null]),
+  );
+  return { steps, values, names: runs.map((each) => each.name), reference, look: (name) => lookOf(places.get(name)) };
 }
 
 /** The value at a point; of several runs, whose points differ, the last one before it, unless the run has ended. */

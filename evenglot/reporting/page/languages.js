@@ -69,7 +69,8 @@ function overlayChooser() {
       id: "overlay",
       onchange: () => {
         state.overlay = select.value;
-        at("languages").disabled = Boolean(state.overlay);
+        at("languages").hidden = Boolean(state.overlay);
+        at("overlaid").hidden = !state.overlay;
         drawCharts();
       },
     },
@@ -77,6 +78,20 @@ function overlayChooser() {
     names.map((name) => make("option", { value: name, selected: name === state.overlay }, `${name} in all runs`)),
   );
   return make("div", { class: "controls" }, make("label", { class: "field" }, make("span", {}, "Show"), select));
+}
+
+/** The runs whose curves are drawn over one another, with their line styles. */
+function overlayLegend() {
+  return make(
+    "div",
+    { class: "languages", id: "overlaid", hidden: !state.overlay },
+    make("p", { class: "legend" }, "Runs in the charts"),
+    make(
+      "div",
+      { class: "chips" },
+      state.data.runs.map((run, place) => make("span", { class: "chip named" }, swatch(run.name, lookOf(place)), run.name)),
+    ),
+  );
 }
 
 /** Checkboxes to choose directions; `changed` is called after every change. */
@@ -144,7 +159,7 @@ function languageChooser(run, changed) {
   const status = make("p", { class: "small", id: "language-count", "aria-live": "polite" });
   const made = make(
     "fieldset",
-    { class: "languages", id: "languages", disabled: Boolean(state.overlay) },
+    { class: "languages", id: "languages", hidden: Boolean(state.overlay) },
     make("legend", {}, "Directions in the charts"),
     make(
       "div",

@@ -158,6 +158,7 @@ function study(run) {
       "div",
       { class: "study" },
       languageChooser(run, () => drawCharts()),
+      overlayLegend(),
       make("div", { class: "charts" }, chartFigures(run)),
     ),
   ];

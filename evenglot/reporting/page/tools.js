@@ -112,7 +112,7 @@ function namedDirection(direction) {
 
 const hovers = matchMedia("(hover: hover)");
 const toRead = (what) =>
-  hovers.matches ? `Hover, or use the arrow keys, to read ${what}.` : `Touch a place, or use the arrow keys, to read ${what}.`;
+  hovers.matches ? `Hover, or use the arrow keys, to read ${what}.` : `Touch a place to read ${what}.`;
 
 /** The reader's choices; kept when the data are refreshed. */
 const state = {
