@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from evenglot.config import Config, ConfigError, differences, load_config
+from evenglot.config.balance import model_of
 from evenglot.config.changes import FREE_ON_RESUME, free_on_resume
-from evenglot.config.models import HEADINGS, model_of
+from evenglot.config.models import HEADINGS
 from evenglot.directions import Side
 from evenglot.files import LOCK, UNFINISHED, finished_folder
 from evenglot.runs.events import DoneEvent, of_kind

@@ -293,7 +293,9 @@ def test_passes_of_the_default_are_those_of_its_fading_mixture(configure):
         (warning,) = [text for text in warnings if "warn_passes" in text]
         return float(re.search(r"up to ([\d,]+) times", warning)[1].replace(",", ""))
 
-    assert times("balance={strategy: proportional}") < times() < times("balance={strategy: mix, alpha: 0.75}") / 2
+    at_the_end = times("balance={strategy: mix, alpha: 0.25}")  # which holds for nearly all of so long a run
+    assert times() == pytest.approx(at_the_end, rel=0.05)
+    assert times("balance={strategy: proportional}") < times() < times("balance={strategy: mix, alpha: 0.75}") / 1.5
 
 
 def test_losses_per_token_of_several_target_languages_are_doubted(corpus, configure):
