@@ -7,7 +7,7 @@
 A setting is a corpus, a direction and a number of passes. The best fixed mixture is chosen on other seeds than the one
 that it is judged on (cross-fitting): the best of several noisy rows, judged on the same runs, would look better than it
 is. Regret of a seed = best fixed mixture (chosen on the others) - strategy; its mean over seeds has a t interval from
-the noise that is left after row and seed effects, pooled over all rows of the setting.
+the noise that is left after row and seed effects, pooled over all rows and settings.
 """
 
 from __future__ import annotations
@@ -121,6 +121,9 @@ def _rounded(values: Mapping[str, float]) -> dict[str, float]:
 # -------------------------------------------------------------------------------------------------------------- regret
 
 
+Values = dict[str, dict[int, float]]  # of a measure, by row and seed
+
+
 @dataclass(frozen=True)
 class Regret:
     """The mean over seeds with its 95 % interval; positive: worse than the best fixed mixture."""
@@ -149,27 +152,28 @@ def is_fixed(run: Mapping[str, Any]) -> bool:
     return len({json.dumps(each["q"], sort_keys=True) for each in run["mixture"]}) == 1
 
 
-def noise(values: Mapping[str, Mapping[int, float]]) -> tuple[float, int]:
-    """Standard deviation of a run, given its row and seed, and its degrees of freedom, from rows of several seeds."""
-    cells = [(row, seed, value) for row, runs in values.items() if len(runs) > 1 for seed, value in runs.items()]
-    if not cells:
-        return float("nan"), 0
-    rows, seeds = sorted({row for row, _, _ in cells}), sorted({seed for _, seed, _ in cells})
-    design = np.zeros((len(cells), len(rows) + len(seeds) - 1))
-    for k, (row, seed, _) in enumerate(cells):
-        design[k, rows.index(row)] = 1
-        if seed != seeds[0]:
-            design[k, len(rows) + seeds.index(seed) - 1] = 1
-    target = np.array([value for _, _, value in cells])
-    fitted, _, rank, _ = np.linalg.lstsq(design, target, rcond=None)
-    freedom = len(cells) - int(rank)
-    return (
-        (float(np.sqrt(((target - design @ fitted) ** 2).sum() / freedom)), freedom) if freedom else (float("nan"), 0)
-    )
+def noise(*settings: Values) -> tuple[float, int]:
+    """Standard deviation of a run, given its row and seed, and its degrees of freedom; pooled over these settings."""
+    squares, freedom = 0.0, 0
+    for values in settings:
+        cells = [(row, seed, value) for row, runs in values.items() if len(runs) > 1 for seed, value in runs.items()]
+        if not cells:
+            continue
+        rows, seeds = sorted({row for row, _, _ in cells}), sorted({seed for _, seed, _ in cells})
+        design = np.zeros((len(cells), len(rows) + len(seeds) - 1))
+        for k, (row, seed, _) in enumerate(cells):
+            design[k, rows.index(row)] = 1
+            if seed != seeds[0]:
+                design[k, len(rows) + seeds.index(seed) - 1] = 1
+        target = np.array([value for _, _, value in cells])
+        fitted, _, rank, _ = np.linalg.lstsq(design, target, rcond=None)
+        squares += float(((target - design @ fitted) ** 2).sum())
+        freedom += len(cells) - int(rank)
+    return (math.sqrt(squares / freedom), freedom) if freedom else (float("nan"), 0)
 
 
-def regret(values: Mapping[str, Mapping[int, float]], fixed: Sequence[str], strategy: str) -> Regret:
-    """Regret of a strategy, where `values` are larger if better; rows by seed."""
+def regret(values: Values, fixed: Sequence[str], strategy: str, error: tuple[float, int] | None = None) -> Regret:
+    """Regret of a strategy, where `values` are larger if better; `error`: as `noise`, if not of these values alone."""
     differences = []
     for seed, own in values[strategy].items():
         rivals = {row: values[row] for row in fixed if seed in values[row]}
@@ -180,12 +184,17 @@ def regret(values: Mapping[str, Mapping[int, float]], fixed: Sequence[str], stra
         }
         best = max(means, key=lambda row: means[row]) if means else max(rivals, key=lambda row: rivals[row][seed])
         differences.append(rivals[best][seed] - own)
-    spread, freedom = noise(values)
+    spread, freedom = error or noise(values)
     half = float(student_t.ppf(0.975, freedom) * spread * np.sqrt(2 / len(differences))) if freedom else float("nan")
     return Regret(float(np.mean(differences)), half, len(differences))
 
 
-def values_of(setting: str, measure: Measure) -> dict[str, dict[int, float]]:
+def pooled_noise(measure: Measure) -> tuple[float, int]:
+    """Noise of a run, pooled over all settings: few seeds of each are not enough to tell how they differ in it."""
+    return noise(*(values_of(setting, measure) for setting in settings()))
+
+
+def values_of(setting: str, measure: Measure) -> Values:
     """The measure of all runs, by row and seed."""
     return {
         row: {seed: measure.of(run["directions"]) for seed, run in runs.items()} for row, runs in load(setting).items()
@@ -205,12 +214,13 @@ def settings() -> list[str]:
 def everything(kind: str) -> Table:
     """All rows of a setting: means, and regrets with their intervals."""
     values = {key: values_of(kind, measure) for key, measure in MEASURES.items()}
+    errors = {key: pooled_noise(measure) for key, measure in MEASURES.items()}
     fixed = fixed_rows(kind)
     rows = []
     for row, runs in values["chrf"].items():
         cells = [f"{row}{' (fixed)' if row in fixed else ''}", str(len(runs))]
         for key, measure in MEASURES.items():
-            found = regret(values[key], fixed, row)
+            found = regret(values[key], fixed, row, errors[key])
             cells += [measure.shown(float(np.mean(list(values[key][row].values())))), found.written(measure.unit)]
         rows.append(cells)
     heading = ["", "seeds"]
@@ -228,11 +238,13 @@ def mean_over_settings(regrets: Sequence[Regret]) -> Regret:
 def by_setting(kind: str) -> Table:
     """Regrets of one measure: strategies x settings, and their mean; the number of runs in parentheses."""
     measure, found = MEASURES[kind], settings()
-    values = {setting: values_of(setting, measure) for setting in found}
+    values, error = {setting: values_of(setting, measure) for setting in found}, pooled_noise(measure)
     lines = []
     for row in sorted({row for each in values.values() for row in each}, key=_order):
         known = {
-            setting: regret(values[setting], fixed_rows(setting), row) for setting in found if row in values[setting]
+            setting: regret(values[setting], fixed_rows(setting), row, error)
+            for setting in found
+            if row in values[setting]
         }
         written = [known[name].written(measure.unit, seeds=True) if name in known else "–" for name in found]
         whole = mean_over_settings(list(known.values())) if len(known) == len(found) else None
@@ -252,10 +264,11 @@ def draw(path: Path) -> None:
     with picture(path, 10, 0.35 * len(rows) + 1.4) as figure:
         axes = figure.subplots(1, len(MEASURES), sharey=True)
         for axis, measure in zip(axes, MEASURES.values(), strict=True):
+            error = pooled_noise(measure)
             axis.axvline(measure.goal, color=GREY, linestyle=DASHED)
             for place, (setting, colour) in enumerate(colours(found).items()):
                 values, fixed = values_of(setting, measure), fixed_rows(setting)
-                results = {row: regret(values, fixed, row) for row in values}
+                results = {row: regret(values, fixed, row, error) for row in values}
                 axis.errorbar(
                     [result.mean for result in results.values()],
                     [rows.index(row) + 0.16 * ((len(found) - 1) / 2 - place) for row in results],

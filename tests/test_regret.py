@@ -60,6 +60,17 @@ def test_intervals_cover_and_a_better_strategy_has_negative_regret():
     assert noise(rows(np.random.default_rng(3), rows=60, spread=0.5))[0] == pytest.approx(0.5, rel=0.15)
 
 
+def test_noise_is_pooled_over_settings_of_different_levels():
+    chance = np.random.default_rng(4)
+    one, other = rows(chance, rows=30, spread=0.5), rows(chance, rows=30, spread=0.5)
+    far = {name: {seed: value + 100 for seed, value in runs.items()} for name, runs in other.items()}
+    spread, freedom = noise(one, far)
+    assert spread == pytest.approx(0.5, rel=0.2)
+    assert freedom == noise(one)[1] + noise(other)[1]
+    single = {"erm": {1: 3.0}, "own": {1: 2.0}}
+    assert regret(single, ["erm"], "own", (spread, freedom)).half == pytest.approx(1.97 * spread * 2**0.5, rel=0.01)
+
+
 def test_one_seed_has_no_interval():
     result = regret({"erm": {1: 3.0}, "own": {1: 2.0}}, ["erm"], "own")
     assert (result.mean, result.seeds) == (1.0, 1)
