@@ -102,7 +102,7 @@ def crashes(operations: int, torn: int, seed: int, of: Sequence[str] | None) -> 
     """Commands (of these names) killed before operations on files and within writes; rows are written as they come."""
     rows = Rows(
         "crashes",
-        "| command | operations | killed before or in a write | killed again | started again | differences |",
+        "| command | operations | killed before one | within a write | killed again | started again | differences |",
         list(crash_points.WORKS),
     )
     with tempfile.TemporaryDirectory() as folder:
@@ -110,21 +110,20 @@ def crashes(operations: int, torn: int, seed: int, of: Sequence[str] | None) -> 
         for name in rows.chosen(of):
             forks = crash_points.WORKS[name].forks
             seen, faults = crash_points.crash(scene, name, seed, operations, 0 if forks else torn)
-            counts = (seen["operations"], seen["killed"], seen["killed twice"], seen["started again"], len(faults))
-            rows.add(name, counts)
+            counts = ("operations", "killed before", "killed within", "killed twice", "started again")
+            rows.add(name, [*(seen[each] for each in counts), len(faults)])
             print(*faults, sep="\n", end="\n" if faults else "", flush=True)
 
 
-def full(cases: int, seed: int) -> str:
-    """Commands on full and read-only disks."""
-    lines = ["| command | tried | refused by name | had room enough | failed |", "|---|--:|--:|--:|--:|"]
+def full(cases: int, seed: int, of: Sequence[str] | None) -> None:
+    """Commands on full and read-only disks; rows are written as they come."""
+    rows = Rows("full", "| command | tried | refused by name | had room enough | failed |", list(crash_points.WORKS))
     with tempfile.TemporaryDirectory() as folder:
         scene = crash_points.Scene(Path(folder))
-        for name in (name for name, work in crash_points.WORKS.items() if not work.forks):
+        for name in rows.chosen(of):
             seen, faults = crash_points.starve(scene, name, seed, cases)
-            lines.append(f"| {name} | {cases + 1} | {seen['named']} | {seen['ended']} | {len(faults)} |")
-            print(lines[-1], *faults, sep="\n", flush=True)
-    return "\n".join(lines)
+            rows.add(name, (cases + 1, seen["named"], seen["ended"], len(faults)))
+            print(*faults, sep="\n", end="\n" if faults else "", flush=True)
 
 
 def damages(share: float, seed: int, of: Sequence[str] | None) -> None:
@@ -180,7 +179,9 @@ def main() -> None:
     options.add_argument("--operations", type=int, default=OPERATIONS, help="crash points of each command, at most")
     options.add_argument("--torn", type=int, default=4, help="kills within a write, and full disks, of each command")
     options.add_argument("--share", type=float, default=1.0, help="share of damaged files that are tried")
-    options.add_argument("--of", nargs="*", metavar="ROW", help="crashes and damage: only these rows of the tables")
+    options.add_argument(
+        "--of", nargs="*", metavar="ROW", help="crashes, full and damage: only these rows of the tables"
+    )
     given = options.parse_args()
     if unknown := sorted({*(given.of or ())} - {*crash_points.WORKS, *damage.NAMES.values()}):
         options.error(f"--of: no row {unknown[0]!r}")
@@ -194,7 +195,7 @@ def main() -> None:
     if "crashes" in given.only:
         crashes(given.operations, given.torn, given.seed, given.of)
     if "full" in given.only:
-        write("full", full(given.torn, given.seed))
+        full(given.torn, given.seed, given.of)
     if "damage" in given.only:
         damages(given.share, given.seed, given.of)
 
