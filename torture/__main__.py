@@ -9,7 +9,7 @@ import argparse
 import random
 import tempfile
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -19,11 +19,11 @@ from torture import crash_points, damage
 from torture import kills as training_kills
 from torture.files import TARGETS, attack
 from torture.mutations import at_random
+from torture.page import Rows, write
 from torture.scene import make_scene
 from torture.states import CASES, balancer_of, fault, work
 
 OPERATIONS = 10_000  # more than a command has: all of them
-PAGE = Path(__file__).parent.parent / "docs" / "reliability.md"
 ATTACKS = ["states", "files", "kills", "crashes", "full", "damage"]
 Row = tuple[str, Counter[str], int]  # what, how often each outcome, faults
 
@@ -137,35 +137,6 @@ def damages(share: float, seed: int, of: Sequence[str] | None) -> None:
             seen, faults = damage.attack(scene, trees[name], seed, share)
             rows.add(name, [seen.total(), *(seen[each] for each in ("named", "harmless", "shown", "failed"))])
             print(*faults, sep="\n", end="\n" if faults else "", flush=True)
-
-
-class Rows:
-    """A table in the page whose rows are replaced one by one: an attack of many takes hours, and may be stopped."""
-
-    def __init__(self, attack: str, head: str, order: Sequence[str]) -> None:
-        self.attack, self.head, self.order = attack, head, order
-        lines = PAGE.read_text(encoding="utf-8").partition(f"<!-- {attack}: begin -->")[2].partition("<!--")[0]
-        named = {line.split("|")[1].strip(): line for line in lines.splitlines() if line.startswith("| ")}
-        self.rows = {name: line for name, line in named.items() if name in order}
-
-    def chosen(self, of: Sequence[str] | None) -> list[str]:
-        """The names that are wanted, in the order of the table; default: all."""
-        return [name for name in self.order if of is None or name in of]
-
-    def add(self, name: str, counts: Iterable[int]) -> None:
-        """Write a row, and print it."""
-        self.rows[name] = f"| {name} | {' | '.join(map(str, counts))} |"
-        print(self.rows[name], flush=True)
-        line = "|---" + "|--:" * (self.head.count("|") - 2) + "|"
-        write(self.attack, "\n".join([self.head, line, *(self.rows[each] for each in self.order if each in self.rows)]))
-
-
-def write(name: str, text: str) -> None:
-    """Put figures between the marks that have this name."""
-    page = PAGE.read_text(encoding="utf-8")
-    begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
-    before, after = page.partition(begin)[0], page.partition(end)[2]
-    PAGE.write_text(f"{before}{begin}\n{text}\n{end}{after}", encoding="utf-8")
 
 
 def main() -> None:
