@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import argparse
 import random
+import subprocess
 import tempfile
 from collections import Counter
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 
 import torch
@@ -19,7 +19,7 @@ from torture import crash_points, damage
 from torture import kills as training_kills
 from torture.files import TARGETS, attack
 from torture.mutations import at_random
-from torture.page import Rows, write
+from torture.page import Rows, today, write
 from torture.scene import make_scene
 from torture.states import CASES, balancer_of, fault, work
 
@@ -61,9 +61,8 @@ def files(cases: int, seed: int) -> list[Row]:
 
 def table(rows: list[Row], seed: int) -> str:
     """The figures in Markdown."""
-    day = datetime.now(UTC).date().isoformat()
     lines = [
-        f"Seed {seed}, {day}.",
+        f"Seed {seed}, {today()}.",
         "",
         "| changed | tried | refused | read all the same | failed |",
         "|---|--:|--:|--:|--:|",
@@ -95,7 +94,9 @@ def kills(each: int, seed: int) -> str:
             print(lines[-1], *faults, sep="\n", flush=True)
     moments = ", ".join(f"{count} {kind}" for kind, count in sorted(total.items()))
     head = ["| killed | 1 process | 2 | 3 | changed in between |", "|---|--:|--:|--:|--:|"]
-    return "\n".join([*head, *lines, "", f"{total.total()} kills ({moments}): {len(faults)} differences."])
+    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False).stdout
+    made = f"Seed {seed}, {today()}, commit {commit.strip() or 'unknown'}:"
+    return "\n".join([made, "", *head, *lines, "", f"{total.total()} kills ({moments}): {len(faults)} differences."])
 
 
 def crashes(operations: int, torn: int, seed: int, of: Sequence[str] | None) -> None:
