@@ -73,10 +73,19 @@ class Measured:
 
 
 def measure(root: Path, code: Path, store: Path) -> Measured:
-    environment = {**os.environ, "PYTHONPATH": str(code)}
-    command = [sys.executable, "-m", "evenglot", "prepare", str(root / "conf.yaml"), "--set", f"store.folder={store}"]
+    wall, cpu, peak = cost(["prepare", str(root / "conf.yaml"), "--set", f"store.folder={store}"], root, code)
+    program = f"from evenglot.corpus.store import open_store; print(open_store({str(store)!r}).fingerprint)"
+    look = [sys.executable, "-c", program]
+    done = subprocess.run(look, cwd=root, env=with_code(code), capture_output=True, text=True, check=True)
+    files = sum(path.is_file() for path in store.rglob("*"))
+    return Measured(wall, cpu, peak, files, done.stdout.strip())
+
+
+def cost(words: list[str], root: Path, code: Path) -> tuple[float, float, float]:
+    """Wall and CPU time in seconds, and peak memory in MB, of a command of evenglot with all its processes."""
     before, started = os.times(), time.monotonic()
-    process = subprocess.Popen(command, cwd=root, env=environment, stdout=subprocess.DEVNULL)
+    command = [sys.executable, "-m", "evenglot", *words]
+    process = subprocess.Popen(command, cwd=root, env=with_code(code), stdout=subprocess.DEVNULL)
     peak = 0.0
     while process.poll() is None:
         peak = max(peak, memory_of(process.pid))
@@ -84,11 +93,11 @@ def measure(root: Path, code: Path, store: Path) -> Measured:
     wall, after = time.monotonic() - started, os.times()
     assert process.returncode == 0
     cpu = after.children_user + after.children_system - before.children_user - before.children_system
-    program = f"from evenglot.corpus.store import open_store; print(open_store({str(store)!r}).fingerprint)"
-    look = [sys.executable, "-c", program]
-    done = subprocess.run(look, cwd=root, env=environment, capture_output=True, text=True, check=True)
-    files = sum(path.is_file() for path in store.rglob("*"))
-    return Measured(wall, cpu, peak, files, done.stdout.strip())
+    return wall, cpu, peak
+
+
+def with_code(code: Path) -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": str(code)}
 
 
 def memory_of(pid: int) -> float:

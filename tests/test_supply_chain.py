@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from importlib.machinery import SourceFileLoader
 from importlib.util import module_from_spec, spec_from_loader
 from types import ModuleType
@@ -49,6 +50,24 @@ def listed() -> dict[str, list[str]]:
 def test_no_dependency_is_missing_from_the_lock(installed):
     assert len(installed) > 100
     assert installed - LEFT_OUT <= locked().keys()
+
+
+def test_the_versions_of_the_lock_are_those_that_pyproject_asks_for():
+    requirements = pytest.importorskip("packaging.requirements")
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    stated = [
+        *project["dependencies"],
+        *(each for extra in project["optional-dependencies"].values() for each in extra),
+    ]
+    wanted = [each for each in map(requirements.Requirement, stated) if not each.name.startswith("evenglot")]
+    versions = {name: version for name, (version, _) in locked().items()}
+    found = [each for each in wanted if normal(each.name) in versions]
+    assert len(found) > 20
+    assert [str(each) for each in found if not each.specifier.contains(versions[normal(each.name)])] == []
+
+
+def normal(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def test_no_dependency_is_missing_from_the_list_of_licences(installed):

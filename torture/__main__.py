@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import argparse
 import random
+import subprocess
 import tempfile
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
@@ -19,11 +19,11 @@ from torture import crash_points, damage
 from torture import kills as training_kills
 from torture.files import TARGETS, attack
 from torture.mutations import at_random
+from torture.page import Rows, today, write
 from torture.scene import make_scene
 from torture.states import CASES, balancer_of, fault, work
 
 OPERATIONS = 10_000  # more than a command has: all of them
-PAGE = Path(__file__).parent.parent / "docs" / "reliability.md"
 ATTACKS = ["states", "files", "kills", "crashes", "full", "damage"]
 Row = tuple[str, Counter[str], int]  # what, how often each outcome, faults
 
@@ -61,9 +61,8 @@ def files(cases: int, seed: int) -> list[Row]:
 
 def table(rows: list[Row], seed: int) -> str:
     """The figures in Markdown."""
-    day = datetime.now(UTC).date().isoformat()
     lines = [
-        f"Seed {seed}, {day}.",
+        f"Seed {seed}, {today()}.",
         "",
         "| changed | tried | refused | read all the same | failed |",
         "|---|--:|--:|--:|--:|",
@@ -95,14 +94,16 @@ def kills(each: int, seed: int) -> str:
             print(lines[-1], *faults, sep="\n", flush=True)
     moments = ", ".join(f"{count} {kind}" for kind, count in sorted(total.items()))
     head = ["| killed | 1 process | 2 | 3 | changed in between |", "|---|--:|--:|--:|--:|"]
-    return "\n".join([*head, *lines, "", f"{total.total()} kills ({moments}): {len(faults)} differences."])
+    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False).stdout
+    made = f"Seed {seed}, {today()}, commit {commit.strip() or 'unknown'}:"
+    return "\n".join([made, "", *head, *lines, "", f"{total.total()} kills ({moments}): {len(faults)} differences."])
 
 
 def crashes(operations: int, torn: int, seed: int, of: Sequence[str] | None) -> None:
     """Commands (of these names) killed before operations on files and within writes; rows are written as they come."""
     rows = Rows(
         "crashes",
-        "| command | operations | killed before or in a write | killed again | started again | differences |",
+        "| command | operations | killed before one | within a write | killed again | started again | differences |",
         list(crash_points.WORKS),
     )
     with tempfile.TemporaryDirectory() as folder:
@@ -110,21 +111,20 @@ def crashes(operations: int, torn: int, seed: int, of: Sequence[str] | None) -> 
         for name in rows.chosen(of):
             forks = crash_points.WORKS[name].forks
             seen, faults = crash_points.crash(scene, name, seed, operations, 0 if forks else torn)
-            counts = (seen["operations"], seen["killed"], seen["killed twice"], seen["started again"], len(faults))
-            rows.add(name, counts)
+            counts = ("operations", "killed before", "killed within", "killed twice", "started again")
+            rows.add(name, [*(seen[each] for each in counts), len(faults)])
             print(*faults, sep="\n", end="\n" if faults else "", flush=True)
 
 
-def full(cases: int, seed: int) -> str:
-    """Commands on full and read-only disks."""
-    lines = ["| command | tried | refused by name | had room enough | failed |", "|---|--:|--:|--:|--:|"]
+def full(cases: int, seed: int, of: Sequence[str] | None) -> None:
+    """Commands on full and read-only disks; rows are written as they come."""
+    rows = Rows("full", "| command | tried | refused by name | had room enough | failed |", list(crash_points.WORKS))
     with tempfile.TemporaryDirectory() as folder:
         scene = crash_points.Scene(Path(folder))
-        for name in (name for name, work in crash_points.WORKS.items() if not work.forks):
+        for name in rows.chosen(of):
             seen, faults = crash_points.starve(scene, name, seed, cases)
-            lines.append(f"| {name} | {cases + 1} | {seen['named']} | {seen['ended']} | {len(faults)} |")
-            print(lines[-1], *faults, sep="\n", flush=True)
-    return "\n".join(lines)
+            rows.add(name, (cases + 1, seen["named"], seen["ended"], len(faults)))
+            print(*faults, sep="\n", end="\n" if faults else "", flush=True)
 
 
 def damages(share: float, seed: int, of: Sequence[str] | None) -> None:
@@ -140,35 +140,6 @@ def damages(share: float, seed: int, of: Sequence[str] | None) -> None:
             print(*faults, sep="\n", end="\n" if faults else "", flush=True)
 
 
-class Rows:
-    """A table in the page whose rows are replaced one by one: an attack of many takes hours, and may be stopped."""
-
-    def __init__(self, attack: str, head: str, order: Sequence[str]) -> None:
-        self.attack, self.head, self.order = attack, head, order
-        lines = PAGE.read_text(encoding="utf-8").partition(f"<!-- {attack}: begin -->")[2].partition("<!--")[0]
-        named = {line.split("|")[1].strip(): line for line in lines.splitlines() if line.startswith("| ")}
-        self.rows = {name: line for name, line in named.items() if name in order}
-
-    def chosen(self, of: Sequence[str] | None) -> list[str]:
-        """The names that are wanted, in the order of the table; default: all."""
-        return [name for name in self.order if of is None or name in of]
-
-    def add(self, name: str, counts: Iterable[int]) -> None:
-        """Write a row, and print it."""
-        self.rows[name] = f"| {name} | {' | '.join(map(str, counts))} |"
-        print(self.rows[name], flush=True)
-        line = "|---" + "|--:" * (self.head.count("|") - 2) + "|"
-        write(self.attack, "\n".join([self.head, line, *(self.rows[each] for each in self.order if each in self.rows)]))
-
-
-def write(name: str, text: str) -> None:
-    """Put figures between the marks that have this name."""
-    page = PAGE.read_text(encoding="utf-8")
-    begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
-    before, after = page.partition(begin)[0], page.partition(end)[2]
-    PAGE.write_text(f"{before}{begin}\n{text}\n{end}{after}", encoding="utf-8")
-
-
 def main() -> None:
     """Attack, and write the figures."""
     options = argparse.ArgumentParser(prog="torture")
@@ -180,7 +151,9 @@ def main() -> None:
     options.add_argument("--operations", type=int, default=OPERATIONS, help="crash points of each command, at most")
     options.add_argument("--torn", type=int, default=4, help="kills within a write, and full disks, of each command")
     options.add_argument("--share", type=float, default=1.0, help="share of damaged files that are tried")
-    options.add_argument("--of", nargs="*", metavar="ROW", help="crashes and damage: only these rows of the tables")
+    options.add_argument(
+        "--of", nargs="*", metavar="ROW", help="crashes, full and damage: only these rows of the tables"
+    )
     given = options.parse_args()
     if unknown := sorted({*(given.of or ())} - {*crash_points.WORKS, *damage.NAMES.values()}):
         options.error(f"--of: no row {unknown[0]!r}")
@@ -194,7 +167,7 @@ def main() -> None:
     if "crashes" in given.only:
         crashes(given.operations, given.torn, given.seed, given.of)
     if "full" in given.only:
-        write("full", full(given.torn, given.seed))
+        full(given.torn, given.seed, given.of)
     if "damage" in given.only:
         damages(given.share, given.seed, given.of)
 

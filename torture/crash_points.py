@@ -192,7 +192,7 @@ def differences(found: dict[str, str], expected: dict[str, str]) -> list[str]:
 def crash(
     scene: Scene, name: str, seed: int, cases: int | None = None, torn: int = 0
 ) -> tuple[Counter[str], list[str]]:
-    """Kill a command before each of its operations (or `cases` of them), and `torn` times within a write.
+    """Kill a command before each of its operations (or `cases`, evenly spread), and `torn` times within a write.
 
     Of points that leave the same behind, one is started again; a quarter of these are killed a second time. How often
     each outcome, and what was at fault.
@@ -201,16 +201,16 @@ def crash(
     total = scene.operations(work)
     before, expected = content(scene.pristine / work.folder), content(scene.live / work.folder)
     largest = max(file.stat().st_size for file in (scene.live / work.folder).rglob("*"))
-    points: list[tuple[int | None, int | None]] = [(operation, None) for operation in range(total)]
-    if cases is not None and cases < total:
-        points = sorted(chance.sample(points, cases))
+    tried = total if cases is None else min(cases, total)
+    points: list[tuple[int | None, int | None]] = [((2 * i + 1) * total // (2 * tried), None) for i in range(tried)]
     points += [(None, round(largest ** chance.random())) for _ in range(torn)]
     outcomes, faults, seen = Counter[str](operations=total), [], set()
     for operation, size in points:
         scene.restore(work.folder)
         where = f"{name}: operation {operation}" if size is None else f"{name}: byte {size}"
         try:
-            outcomes["killed" if scene.kill(work, operation, size) else "ended"] += 1
+            how = "killed before" if size is None else "killed within"
+            outcomes[how if scene.kill(work, operation, size) else "ended"] += 1
             left = content(scene.live / work.folder)
             if work.replaces and (half := _neither(left, before, expected)):
                 faults.append(f"{where}: neither old nor new: {half}")
@@ -236,6 +236,15 @@ def _neither(found: dict[str, str], old: dict[str, str], new: dict[str, str]) ->
     ]
 
 
+def _starved(size: int | None, forks: bool) -> None:
+    if forks:
+        fork_commands()
+    if size is None:
+        drop_privileges()
+    else:
+        fill_at(size)
+
+
 OUTPUT = 8_000  # bytes that a command may say, since its output is a file, too
 
 
@@ -257,7 +266,7 @@ def starve(scene: Scene, name: str, seed: int, cases: int) -> tuple[Counter[str]
         if size is None:
             for folder in folders:
                 folder.chmod(0o500)
-        before = drop_privileges if size is None else partial(fill_at, size)
+        before = partial(_starved, size, work.forks)
         with Command(*scene.words(work.command), output=scene.output, before=before) as command:
             code, said = command.wait(), command.said
         for folder in folders:

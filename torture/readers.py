@@ -23,6 +23,7 @@ from itertools import repeat
 from pathlib import Path
 from typing import Any
 
+import pyarrow
 import torch
 import zstandard
 from starlette.exceptions import HTTPException
@@ -43,10 +44,11 @@ from evenglot.serve.api import make_job
 from evenglot.serve.messages import Limits
 from evenglot.text_file import TextFile
 from evenglot.training.saved_state import refuse_invalid
+from torture.containers import CONTAINERS
 from torture.files import SECONDS, Hang, alarm, damage_statistics, quiet, sealed_manifest, sealed_meta, sealed_state
 from torture.load import example_run
 from torture.mutations import at_random, mutated
-from torture.page import write_figures
+from torture.page import Rows
 
 SOURCES, TARGETS = ["Olá mundo", "uma casa", "três"] * 5, ["Hello world", "a house", "three"] * 5
 Case = Callable[[random.Random], object]  # changes a file and reads it
@@ -70,7 +72,14 @@ class Row:
 
 def is_shallow(error: BaseException) -> bool:
     """Whether it began in the parser of the file's format."""
-    reasons = (UnreadableError, zipfile.BadZipFile, json.JSONDecodeError, EOFError, gzip.BadGzipFile)
+    reasons = (
+        UnreadableError,
+        zipfile.BadZipFile,
+        json.JSONDecodeError,
+        EOFError,
+        gzip.BadGzipFile,
+        pyarrow.ArrowException,
+    )
     if isinstance(error, HTTPException):
         return error.status_code == 400  # no JSON
     each: BaseException | None = error
@@ -265,6 +274,7 @@ KINDS: dict[str, Callable[[Path], Case]] = {
     "checkpoint and state": checkpoint_case,
     "manifest": manifest_case,
     "meta": meta_case,
+    **CONTAINERS,
 }
 
 
@@ -285,27 +295,18 @@ def main() -> None:
     options = argparse.ArgumentParser(prog="torture.readers")
     options.add_argument("--cases", type=int, default=2_200, help="of each kind")
     options.add_argument("--seed", type=int, default=1)
+    options.add_argument("--of", nargs="*", choices=list(KINDS), help="only these rows of the table")
     given = options.parse_args()
     torch.set_num_threads(1)
-    lines = [
-        "| changed | tried | beyond the parser | of these, read all the same | failed | peak memory grew by |",
-        "|---|--:|--:|--:|--:|--:|",
-    ]
-    total = Row()
+    head = "| changed | seed | tried | beyond the parser | of these, read all the same | failed | memory grew by |"
+    rows = Rows("readers", head, list(KINDS))
     with ProcessPoolExecutor(2) as pool:
-        found = pool.map(rows_of, KINDS, repeat(given.cases), repeat(given.seed))
-        for kind, (row, faults) in zip(KINDS, found, strict=True):
-            print("\n".join([_line(kind, row), *faults[:20]]), flush=True)
-            for name in ("deep", "accepted", "shallow", "faults"):
-                setattr(total, name, getattr(total, name) + getattr(row, name))
-            total.memory = max(total.memory, row.memory)
-            lines.append(_line(kind, row))
-    write_figures("readers", [f"Seed {given.seed}.", "", *lines, _line("all", total)])
-
-
-def _line(kind: str, row: Row) -> str:
-    numbers = f"{row.tried:,} | {row.deep:,} | {row.accepted:,} | {row.faults:,} | {row.memory} MiB"
-    return f"| {kind} | {numbers} |"
+        kinds = rows.chosen(given.of)
+        found = pool.map(rows_of, kinds, repeat(given.cases), repeat(given.seed))
+        for kind, (row, faults) in zip(kinds, found, strict=True):
+            memory = f"{row.memory} MiB"
+            rows.add(kind, (given.seed, row.tried, row.deep, row.accepted, row.faults, memory))
+            print(*faults[:20], sep="\n", end="\n" if faults else "", flush=True)
 
 
 if __name__ == "__main__":

@@ -13,10 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from evenglot.corpus.cells import path_of
+from evenglot.corpus.zipped import EXPANSION, SMALL
 from evenglot.extras import missing
 from evenglot.text_file import CorpusError, TextFile
 
 BATCH_ROWS = 8192
+BATCH_BYTES = 1 << 24  # of text in memory at once
 END_OF_STREAM = b"\xff\xff\xff\xff\0\0\0\0"  # without it, an Arrow stream was cut between two batches
 MAGIC = b"ARROW1"  # of Arrow files that are not streams
 
@@ -52,8 +54,9 @@ def read_cells(file: TextFile, on_read: Advance | None = None) -> Iterator[bytes
         batches = _parquet(file, path, on_read) if file.kind == "parquet" else _arrow(file, path, on_read)
         with _errors(path):
             for column in batches:
-                yield _lines(column, file, rows)
-                rows += len(column)
+                for part in _parts(column):
+                    yield _lines(part, file, rows)
+                    rows += len(part)
 
 
 @contextmanager
@@ -78,12 +81,41 @@ def _parquet(file: TextFile, path: Path, on_read: Advance | None) -> Iterator[An
         where = _find(file, path, table.schema_arrow)
         report, size = _Progress(on_read), path.stat().st_size
         done, rows = 0, table.metadata.num_rows
-        for batch in table.iter_batches(BATCH_ROWS, columns=[".".join(where)], use_threads=False):
-            yield _column(batch, where)
-            done += len(batch)
-            report(size * done // max(rows, 1))
+        for group in range(table.num_row_groups):
+            at_once = _rows_at_once(table, group, where, path)
+            for batch in table.iter_batches(at_once, [group], columns=[".".join(where)], use_threads=False):
+                yield _column(batch, where)
+                done += len(batch)
+                report(size * done // max(rows, 1))
         if done != rows:
             raise pyarrow.ArrowInvalid(f"{done:,} rows instead of {rows:,}")
+
+
+def _rows_at_once(table: Any, group: int, where: tuple[str, ...], path: Path) -> int:
+    """How many rows of a group fit in memory, though each may be a long sentence that the file contains once."""
+    from pyarrow import parquet
+
+    name, about = ".".join(where), table.metadata.row_group(group)
+    column = next(each for each in map(about.column, range(about.num_columns)) if each.path_in_schema == name)
+    packed, text = column.total_compressed_size, column.total_uncompressed_size
+    if max(text, column.num_values) > max(SMALL, EXPANSION * packed):
+        size = f"{packed:,} bytes that expand to {text:,} and {column.num_values:,} rows"
+        raise CorpusError(f"{path}: {size}, which text does not; convert it to text files if you trust it")
+    longest = text if "DELTA_BYTE_ARRAY" in column.encodings else 1
+    if column.has_dictionary_page:
+        with path.open("rb") as raw, parquet.ParquetFile(raw, read_dictionary=[name]) as again:
+            first = next(again.iter_batches(1, [group], columns=[name], use_threads=False), None)
+            if first is not None:
+                longest = max(longest, _longest(_column(first, where)))
+    return max(1, min(BATCH_ROWS, BATCH_BYTES // longest))
+
+
+def _longest(column: Any) -> int:
+    """Bytes of the longest word in the dictionary of a column."""
+    from pyarrow import compute, types
+
+    words = column.dictionary if types.is_dictionary(column.type) else column
+    return int(compute.max(compute.binary_length(words)).as_py() or 1)
 
 
 def _arrow(file: TextFile, path: Path, on_read: Advance | None) -> Iterator[Any]:
@@ -148,6 +180,19 @@ def _column(batch: Any, where: tuple[str, ...]) -> Any:
     return column
 
 
+def _parts(column: Any) -> Iterator[Any]:
+    """The cells in parts that fit in memory, though a long sentence of a dictionary may be there many times."""
+    from pyarrow import types
+
+    if not types.is_dictionary(column.type):
+        yield column
+        return
+    column.validate(full=True)
+    at_once = max(1, BATCH_BYTES // max(1, _longest(column)))
+    for start in range(0, len(column), at_once):
+        yield column.slice(start, at_once).dictionary_decode()
+
+
 def _lines(column: Any, file: TextFile, rows: int) -> bytes:
     """The cells, each ended by a line break; `rows` are before them."""
     import pyarrow
@@ -158,9 +203,6 @@ def _lines(column: Any, file: TextFile, rows: int) -> bytes:
     if column.null_count:
         row = rows + 1 + column.is_null().to_pylist().index(True)
         raise CorpusError(f"{file}:{row}: {file.column!r} is null, not text")
-    if types.is_dictionary(column.type):
-        column.validate(full=True)
-        column = column.dictionary_decode()
     cells = column.cast(pyarrow.large_binary() if types.is_large_string(column.type) else pyarrow.binary())
     cells.validate(full=True)  # whether a damaged file points outside itself; as text, it would have to be UTF-8
     text = compute.replace_substring(cells.cast(pyarrow.large_binary()), "\n", " ")

@@ -205,7 +205,14 @@ def test_a_run_ends_well_where_an_old_checkpoint_is_damaged(conf, begun):
 
 
 @pytest.mark.parametrize(
-    "command", [("translate", "--to", "en"), ("score",), ("export", "--to", "ctranslate2", "--out", "out"), ("serve",)]
+    "command",
+    [
+        ("translate", "--to", "en"),
+        ("score",),
+        ("export", "--to", "ctranslate2", "--out", "out"),
+        ("serve",),
+        ("baseline",),
+    ],
 )
 def test_a_damaged_best_model_is_not_silently_another(conf, begun, tmp_path, command):
     best = newest(begun)
