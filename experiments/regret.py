@@ -33,7 +33,7 @@ REGIMES = {  # settings and rows of the picture of courses: where ERM and a flat
     "related-any-en-4": "8 languages, 3.9 passes",
     "simple-any-en-50": "the same 8 languages, 50 passes",
 }
-COURSES = ("erm", "mix50", "fade75")
+COURSES = ("erm", "mix50", "fade75to25")
 
 
 @dataclass(frozen=True)
@@ -131,6 +131,12 @@ class Regret:
     mean: float
     half: float
     seeds: int
+
+    def verdict(self, goal: float) -> str:
+        """Whether the interval is below the goal, above it, or has it inside."""
+        if self.mean + self.half <= goal:
+            return "met"
+        return "missed" if self.mean - self.half > goal else "undecided"
 
     def written(self, unit: str = "", *, seeds: bool = False) -> str:
         """For tables."""
@@ -250,6 +256,19 @@ def by_setting(kind: str) -> Table:
         whole = mean_over_settings(list(known.values())) if len(known) == len(found) else None
         lines.append([row, *written, "–" if whole is None else whole.written(measure.unit, seeds=True)])
     return ["", *found, "mean of all"], lines
+
+
+def goals(row: str) -> Table:
+    """Regrets of a row: settings x measures, and by its interval whether a goal is met, missed or undecided."""
+    known = [setting for setting in settings() if row in load(setting)]
+    cells: dict[str, list[str]] = {setting: [] for setting in [*known, "mean of all"]}
+    for measure in MEASURES.values():
+        error = pooled_noise(measure)
+        found = [regret(values_of(setting, measure), fixed_rows(setting), row, error) for setting in known]
+        for setting, each in zip(cells, [*found, mean_over_settings(found)], strict=True):
+            cells[setting].append(f"{each.written(measure.unit)}: {each.verdict(measure.goal)}")
+    heading = [f"{measure.name} (at most {measure.goal:g}{measure.unit})" for measure in MEASURES.values()]
+    return ["", *heading], [[setting, *each] for setting, each in cells.items()]
 
 
 def _order(row: str) -> tuple[int, str]:

@@ -11,14 +11,15 @@ import re
 
 from experiments.courses import bias, lengths, noise
 from experiments.kept import HERE
-from experiments.regret import by_setting, everything
+from experiments.regret import by_setting, everything, goals
 from experiments.scores import beside_the_paper, duels, fresh, languages, passes
 from experiments.wording import markdown
 
 PAGES = (HERE.parent / "docs" / "results.md", *sorted(HERE.glob("*/README.md")))
 BLOCK = re.compile(r"(?P<open><!-- (?P<name>\S+/\S+) -->\n)(?:(?!<!-- ).)*(?P<close><!-- end -->)", re.DOTALL)
 WHOLE = {"all/duels": duels, "all/fresh": fresh}
-REGRET = {"regret": by_setting, "runs": everything}  # default/regret-chrf, default/runs-related-any-en-4
+# default/regret-chrf, default/runs-related-any-en-4, default/goals-fade75to25
+REGRET = {"regret": by_setting, "runs": everything, "goals": goals}
 KINDS = {"languages": languages, "passes": passes, "lengths": lengths, "noise": noise, "bias": bias}
 
 

@@ -10,6 +10,7 @@ from experiments.regret import (
     by_setting,
     draw,
     everything,
+    goals,
     is_fixed,
     load,
     mean_over_settings,
@@ -81,6 +82,20 @@ def test_the_mean_over_settings_is_known_better_than_each():
     whole = mean_over_settings([Regret(1.0, 0.3, 2), Regret(-0.5, 0.4, 3)])
     assert (whole.mean, whole.seeds) == (0.25, 5)
     assert whole.half == pytest.approx(0.25)
+
+
+@pytest.mark.parametrize(
+    ("mean", "half", "verdict"),
+    [(0.0, 0.3, "met"), (0.2, 0.3, "undecided"), (0.7, 0.3, "missed"), (0.0, np.nan, "undecided")],
+)
+def test_a_goal_is_met_or_missed_by_the_whole_interval(mean, half, verdict):
+    assert Regret(mean, half, 2).verdict(0.3) == verdict
+
+
+def test_goals_have_every_setting_of_a_row_and_their_mean():
+    heading, lines = goals("mix50")
+    assert len(heading) == 1 + len(MEASURES)
+    assert [line[0] for line in lines][:-1] == [setting for setting in settings() if "mix50" in load(setting)]
 
 
 def test_courses_are_thinned_with_both_ends():
