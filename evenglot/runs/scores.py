@@ -50,6 +50,8 @@ def read_scores_file(file: Path) -> Scores:
                 raise ValueError(f"`{name}`: no number for {missing[0]}")
         if scores.worst.get("direction") not in scores.directions:
             raise ValueError("`worst`: not one of the directions")
+        if not isinstance(scores.made.get("step", 0), int):
+            raise ValueError("`made`: step is not a number of updates")
         if any(len(each) != 2 for each in scores.translations.values()):
             raise ValueError("`translations`: expected sizes and checksums")
     except FileNotFoundError:
@@ -125,4 +127,4 @@ def are_outdated(made: Mapping[str, Any], events: Sequence[Event]) -> bool:
     if not best:  # not finished
         saved = {event.step for event in of_kind(events, CheckpointEvent)}
         best = [event.step for event in of_kind(events, ValidationEvent) if event.best and event.step in saved]
-    return made.get("which") == "best" and bool(best) and made.get("step") != best[-1]
+    return made.get("which") == "best" and bool(best) and made.get("step", best[-1]) != best[-1]
