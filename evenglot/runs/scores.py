@@ -50,6 +50,10 @@ def read_scores_file(file: Path) -> Scores:
                 raise ValueError(f"`{name}`: no number for {missing[0]}")
         if scores.worst.get("direction") not in scores.directions:
             raise ValueError("`worst`: not one of the directions")
+        for half in (scores.low_resource or {}, scores.high_resource or {}):
+            means = {key: mean for key, mean in half.items() if key != "directions"}
+            if wrong := [metric for metric, mean in means.items() if not isinstance(mean, int | float | None)]:
+                raise ValueError(f"`low_resource`, `high_resource`: no number for {wrong[0]}")
         if not isinstance(scores.made.get("step", 0), int):
             raise ValueError("`made`: step is not a number of updates")
         if any(len(each) != 2 for each in scores.translations.values()):

@@ -300,11 +300,18 @@ def test_scores_of_an_earlier_checkpoint_are_told(made, tmp_path, scored_at, tol
     assert all("1,000 updates" in text for text in found)
 
 
-def test_a_step_of_scores_that_is_no_number_is_refused(made, tmp_path):
+@pytest.mark.parametrize(
+    ("damage", "told"),
+    [
+        ({"made": {"which": "best", "step": "1000"}}, "step is not a number of updates"),
+        ({"low_resource": {"directions": ["aaa-en"], "chrf": "high"}, "high_resource": {}}, "no number for chrf"),
+    ],
+)
+def test_numbers_of_scores_that_are_none_are_refused(made, tmp_path, damage, told):
     run = Run(shutil.copytree(made.folder, tmp_path / "run"))
     scores = json.loads((run.folder / "scores.json").read_text())
-    (run.folder / "scores.json").write_text(json.dumps({**scores, "made": {"which": "best", "step": "1000"}}))
-    with pytest.raises(ValueError, match=r"scores\.json: .*step is not a number of updates"):
+    (run.folder / "scores.json").write_text(json.dumps({**scores, **damage}))
+    with pytest.raises(ValueError, match=rf"scores\.json: .*{told}"):
         run_data(run, "run")
 
 
