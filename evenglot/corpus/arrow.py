@@ -107,7 +107,7 @@ def _rows_at_once(table: Any, group: int, where: tuple[str, ...], path: Path) ->
             first = next(again.iter_batches(1, [group], columns=[name], use_threads=False), None)
             if first is not None:
                 longest = max(longest, _longest(_column(first, where)))
-    return max(1, min(BATCH_ROWS, BATCH_BYTES // longest))
+    return max(1, min(BATCH_ROWS, BATCH_BYTES // max(1, longest)))
 
 
 def _longest(column: Any) -> int:
