@@ -63,7 +63,9 @@ def test_one_batch_per_update(tmp_path):
     assert "with 1 batch per update" in messages["estimator"]
 
 
-@pytest.mark.parametrize("strategy", ["{strategy: proportional}", "{strategy: fade}", "{strategy: chi-ibr}"])
+@pytest.mark.parametrize(
+    "strategy", ["{strategy: proportional}", "{strategy: fade}", "{strategy: chi-ibr}", "{strategy: cvar-ibr}"]
+)
 def test_advice_names_only_options_of_the_strategy(strategy, tmp_path):
     conf = tmp_path / "conf.yaml"
     conf.write_text("data: {directions: [aa-en, bb-en], train: '{pair}.{lang}'}\nbalance: " + strategy + "\n")
@@ -71,3 +73,4 @@ def test_advice_names_only_options_of_the_strategy(strategy, tmp_path):
     advice = against_overfitting(config)
     assert {key for key in LESS_OFTEN if LESS_OFTEN[key] in advice} == set(LESS_OFTEN) & set(config.balance.options)
     assert ("less often" in advice) == (strategy != "{strategy: proportional}")
+    assert "lower alpha" not in advice, "a lower alpha of CVaR samples the worst languages more"

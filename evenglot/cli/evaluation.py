@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import signal
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -16,8 +17,11 @@ from evenglot.cli.terminal import outlive_readers, print_file, print_warnings
 
 if TYPE_CHECKING:
     from evenglot.comparison.scored_run import ScoredRun
+    from evenglot.grid.plan import Job
+    from evenglot.grid.work import Place
 
 FormatName = Literal["text", "markdown", "latex", "json"]
+MachinesName = Literal["here", "ray"]
 ComparisonFormat = Annotated[
     FormatName, typer.Option("--format", metavar="FORMAT", help="Output format: text, markdown, latex or json.")
 ]
@@ -111,7 +115,7 @@ def grid(
         int, typer.Option(metavar="N", min=1, help="GPUs, with one process each, of a run; without GPUs, processes.")
     ] = 1,
     on: Annotated[
-        Literal["here", "ray"],
+        MachinesName,
         typer.Option(help="Train on this machine, or on the Ray cluster that it belongs to (RAY_ADDRESS)."),
     ] = "here",
     list_runs: Annotated[
@@ -144,7 +148,7 @@ def grid(
     """
     from evenglot.grid.plan import load_grid, matching
     from evenglot.grid.status import grid_results
-    from evenglot.grid.work import Here, run_grid
+    from evenglot.grid.work import run_grid
 
     if file.is_dir():
         raise ValueError(f"{file}: this is a folder, not a grid file; `evenglot compare` compares runs")
@@ -157,13 +161,8 @@ def grid(
         raise ValueError(f"--reference {reference}: not one of the strategies {', '.join(plan.strategies)}")
     reference = reference or plan.reference
     chosen = None if only is None else matching(planned, only)
-    if on == "ray":
-        from evenglot.grid.on_ray import OnRay
-
-        with OnRay(planned, jobs, gpus_per_run) as cluster:
-            failures = run_grid(plan, planned, place=cluster, keep_in=keep, only=chosen)
-    else:
-        failures = run_grid(plan, planned, place=Here(planned, jobs, gpus_per_run), keep_in=keep, only=chosen)
+    with _place(on, planned, jobs, gpus_per_run) as place:
+        failures = run_grid(plan, planned, place=place, keep_in=keep, only=chosen)
     if chosen is not None:
         _report_failures(failures, len(chosen))
         return
@@ -172,6 +171,19 @@ def grid(
         results = {name: found for name, found in results.items() if reference in {each.row for each in found}}
     _compare_and_print(results, reference, plan.split, form, out or Path(plan.out))
     _report_failures(failures, len(planned))
+
+
+def _place(
+    on: MachinesName, planned: Sequence[Job], jobs: int | None, gpus_per_run: int
+) -> AbstractContextManager[Place]:
+    """Where the runs of a grid are trained."""
+    if on == "ray":
+        from evenglot.grid.on_ray import OnRay
+
+        return OnRay(planned, jobs, gpus_per_run)
+    from evenglot.grid.process import Here
+
+    return nullcontext(Here(planned, jobs, gpus_per_run))
 
 
 def _report_failures(failures: Sequence[ValueError], runs: int) -> None:

@@ -7,10 +7,12 @@ config.save("run/config.yaml")                           # every default filled 
 """
 
 from evenglot.config.balance import BalanceSettings
+from evenglot.config.batches import BatchSettings
 from evenglot.config.data import DataSettings
 from evenglot.config.differences import differences
 from evenglot.config.errors import ConfigError
-from evenglot.config.models import BatchSettings, CleanSettings, Config, StoreSettings, VocabularySettings, load_config
+from evenglot.config.models import Config, load_config
+from evenglot.config.preparation import CleanSettings, StoreSettings, VocabularySettings
 from evenglot.config.training import ModelSettings, TrainSettings
 
 __all__ = [

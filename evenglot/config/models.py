@@ -5,166 +5,27 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Any, Self
 
-from pydantic import (
-    Field,
-    SerializerFunctionWrapHandler,
-    ValidationError,
-    ValidationInfo,
-    model_serializer,
-    model_validator,
-)
+from pydantic import ValidationError, ValidationInfo, model_serializer, model_validator
 
 from evenglot import yaml12
-from evenglot.balance import (
-    Balancer,
-    OptionError,
-    check_mixture,
-    check_options,
-)
+from evenglot.balance import Balancer, OptionError, check_mixture, check_options
 from evenglot.config.balance import DEFAULT_STRATEGY, FORMER_DEFAULT, BalanceSettings, model_of, named_model, run_facts
+from evenglot.config.batches import BatchSettings
 from evenglot.config.data import CorpusSettings, DataSettings, Declaration
 from evenglot.config.errors import Faults, Keys, explain, refuse
 from evenglot.config.given import has_models, vocabulary_folder
 from evenglot.config.intervals import SHORT_INTERVAL
+from evenglot.config.preparation import CleanSettings, StoreSettings, VocabularySettings
 from evenglot.config.renamed import RENAMED, update_keys
-from evenglot.config.section import Context, Count, FilePath, Finite, Section, Seed, key
+from evenglot.config.section import Context, Section, Seed, key
 from evenglot.config.source import Source, given_source, read_source
 from evenglot.config.training import LoraSettings, ModelSettings, TrainSettings
 from evenglot.directions import shared_side
 from evenglot.files import write_text
 from evenglot.model.families import PretrainedError, is_run, read_config, weight_files
 from evenglot.wording import some
-
-
-class CleanSettings(Section):
-    """Which training pairs to remove. `evenglot check` counts what each rule matches. Test sets are never changed."""
-
-    empty: bool = key(True, "Pairs with an empty side.")
-    identical: bool = key(False, "Pairs whose source and target are identical.")
-    duplicates: bool = key(False, "Repeated pairs, except the first occurrence.")
-    leakage: bool = key(True, "Pairs with a side that is in a validation or test set of any direction.")
-    wrong_script: bool = key(False, "Pairs with a side whose letters are mostly not in the script of its language.")
-    max_words: Count | None = key(None, "Pairs with a side of more words than this.")
-    max_ratio: Annotated[Finite, Field(gt=1)] | None = key(
-        None, "Pairs whose length ratio in characters is this many times the usual one (or 1/this); try 3."
-    )
-    max_pieces: Count = key(250, "Pairs with a side of more subwords than this; also removed from validation sets.")
-    min_pieces: Count = key(1, "Pairs with a side of fewer subwords than this.")
-    max_piece_ratio: Annotated[Finite, Field(ge=1)] | None = key(
-        None, "Pairs in which one side has more than this many times the subwords of the other."
-    )
-
-
-Subwords = Annotated[int, Field(ge=16, le=1_000_000)]
-
-
-class VocabularySettings(Section):
-    """Subword vocabularies, learned by SentencePiece."""
-
-    kind: Literal["separate", "joint"] = key(
-        "separate",
-        """\
-separate: one vocabulary for the language that all directions share (usually English), one for all others.
-joint: one vocabulary for all languages; many-to-many models need it.""",
-    )
-    model: Literal["unigram", "bpe"] = key("unigram", "unigram, or bpe, which is learned in a tenth of the time.")
-    size_shared: Subwords = key(10_000, "Subwords for the shared language (separate).")
-    size_other: Subwords = key(30_000, "Subwords for all other languages (separate).")
-    size_joint: Subwords = key(32_000, "Subwords for all languages (joint).")
-    tau: Annotated[float, Field(gt=0)] = key(
-        5.0, "Sample languages in proportion to size^(1/tau): 1 is proportional, .inf is uniform."
-    )
-    character_coverage: Annotated[float, Field(ge=0.98, le=1)] = key(
-        1.0, "Fraction of characters to cover; 0.9995 for Chinese or Japanese."
-    )
-    sample: Count | None = key(
-        250_000,
-        "Maximum number of sentences to learn from, drawn at random; fewer take less time and memory. null: no limit, "
-        "as in the paper.",
-    )
-    seed: Seed = key(1, "Independent of the training seed, so that runs with different seeds share the vocabulary.")
-    given: FilePath | None = key(
-        None,
-        "Learn nothing, but use the vocabularies of a run, or source.model and target.model in a folder; language tags "
-        "that they lack are added. It replaces all other keys of this section.",
-        alias="from",
-        resume="free",  # the folder may move; its content may not change
-        group="",
-    )
-
-    @model_serializer(mode="wrap")
-    def _without_defaults(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """With `from`, all other keys have no meaning and are left out."""
-        content: dict[str, Any] = serialize(self)
-        if self.given is None:
-            return content
-        return {name: value for name, value in content.items() if name in ("from", "given")}
-
-    def faults(self) -> Faults:
-        """Keys that `from` leaves without meaning."""
-        if self.given is not None:
-            for name in sorted(self.model_fields_set - {"given"}):
-                yield ("vocabulary", name), "the vocabularies in vocabulary.from determine it; remove this key"
-
-
-class StoreSettings(Section):
-    """The tokenized data that `evenglot prepare` writes and `evenglot train` reads."""
-
-    folder: FilePath = key("store", "Folder; relative to this file.", resume="free", grid="free")
-    valid_cap: Count | None = key(
-        800, "Maximum number of validation pairs of each direction to use during training; null: all."
-    )
-    threads: Literal[-1] | Annotated[int, Field(ge=1, le=1024)] = key(
-        -1,
-        "Processes for reading, cleaning and tokenization; -1: as many as there are cores.",
-        resume="free",
-        grid="free",
-    )
-    seed: Seed = key(1, "Selects the validation pairs under valid_cap; independent of the training seed.")
-
-
-INTERVAL_KEYS = ("interval_pairs", "interval_tokens", "interval_updates")
-
-
-class BatchSettings(Section):
-    """How sentence pairs are sampled and batched. An interval is the time between two updates of the mixture."""
-
-    tokens_per_batch: Count = key(
-        4096, "Batch size including padding (number of sentences times longest sentence); limited by memory."
-    )
-    tokens_per_update: Count = key(
-        65_536, "Tokens per optimizer update, over all batches and devices; 65,536 in the paper."
-    )
-    interval_pairs: Count | None = key(
-        None, "Sentence pairs per interval: how often the mixture can change. null: one pass over the data."
-    )
-    interval_tokens: Count | None = key(None, "Approximate target tokens per interval, instead of interval_pairs.")
-    interval_updates: Count | None = key(
-        None,
-        f"Updates per interval, instead of interval_pairs. null: {SHORT_INTERVAL} (at most one pass over the data) for "
-        "strategies that need short intervals (docs/methods.md), unless train.intervals is set.",
-    )
-    oversample: Literal["cycle", "released"] | None = key(
-        None,
-        "cycle: use every pair of a corpus before repeating any; released: like the paper's released code. null: "
-        "determined by balance.preset.",
-    )
-    max_scale_up: Annotated[Finite, Field(gt=0)] | None = key(
-        None,
-        "released: maximum pairs per interval, as a multiple of the data. null: determined by balance.preset.",
-    )
-
-    @property
-    def interval_keys(self) -> list[str]:
-        """The keys that set the length of an interval; at most one in a valid configuration."""
-        return [name for name in INTERVAL_KEYS if getattr(self, name) is not None]
-
-    @property
-    def micro_batches(self) -> int:
-        """Number of batches whose gradients are accumulated for one update."""
-        return max(1, self.tokens_per_update // self.tokens_per_batch)
 
 
 class ReferenceRunSettings(Section):

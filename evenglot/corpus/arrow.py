@@ -103,11 +103,11 @@ def _rows_at_once(table: Any, group: int, where: tuple[str, ...], path: Path) ->
         raise CorpusError(f"{path}: {size}, which text does not; convert it to text files if you trust it")
     longest = text if "DELTA_BYTE_ARRAY" in column.encodings else 1
     if column.has_dictionary_page:
-        with path.open("rb") as raw, parquet.ParquetFile(raw, read_dictionary=[name]) as again:
+        with path.open("rb") as raw, parquet.ParquetFile(raw, metadata=table.metadata, read_dictionary=[name]) as again:
             first = next(again.iter_batches(1, [group], columns=[name], use_threads=False), None)
             if first is not None:
                 longest = max(longest, _longest(_column(first, where)))
-    return max(1, min(BATCH_ROWS, BATCH_BYTES // longest))
+    return max(1, min(BATCH_ROWS, BATCH_BYTES // max(1, longest)))
 
 
 def _longest(column: Any) -> int:

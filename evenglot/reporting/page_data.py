@@ -166,11 +166,12 @@ def _progress(events: Sequence[Event], story: History, step: int) -> Data:
 
 def _seconds(events: Sequence[Event], last: StepEvent) -> float:
     """Time until the last event, of a run that is not finished: what a `step` event says, and the clock since then."""
-    since = [event.time for event in events if isinstance(event, ConfigEvent | ResumeEvent | StepEvent)][-1:]
-    if not all((*since, events[-1].time)):
-        return last.seconds or 0.0
-    clock = datetime.fromisoformat(events[-1].time) - datetime.fromisoformat(since[0])
-    return (last.seconds or 0.0) + max(0.0, clock.total_seconds())
+    since = next(event for event in reversed(events) if isinstance(event, ConfigEvent | ResumeEvent | StepEvent))
+    try:
+        clock = datetime.fromisoformat(events[-1].time) - datetime.fromisoformat(since.time)
+    except (ValueError, TypeError):  # no times, damaged ones, or only one of them with a time zone
+        return last.seconds
+    return last.seconds + max(0.0, clock.total_seconds())
 
 
 def _row(name: str, story: History, shares: Mapping[str, float], scores: Scores | None) -> Data:

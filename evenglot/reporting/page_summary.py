@@ -36,7 +36,8 @@ def _trained(story: History, progress: Mapping[str, Any]) -> str:
         "done": f"trained in {duration(progress['seconds'])} with {counted(progress['step'], 'update')}",
         "stopped": f"stopped after {progress['step']:,} of {progress['updates']:,} updates",
     }.get(progress["state"], f"in training ({progress['step']:,} of {progress['updates']:,} updates)")
-    model = f"A model with {parameters(story.about.parameters)} parameters, balanced by strategy {story.about.strategy}"
+    about = story.about
+    model = f"A model with {parameters(about.parameters)} parameters, balanced with the strategy {about.strategy}"
     return f"{model}, {so_far} on {pairs:,} sentence pairs in {many}{span}."
 
 

@@ -217,7 +217,8 @@ def _telling(changed: Iterable[str], config: Config) -> list[str]:
     if "balance.strategy" not in changed:
         return sorted(changed)
     fields = model_of(config.balance.strategy).model_fields
-    own = {f"balance.{key}" for key, value in config.balance.options.items() if value != fields[key].default}
+    options = config.balance.options.items()
+    own = {"balance.p_unit", *(f"balance.{key}" for key, value in options if value != fields[key].default)}
     return ["balance.strategy", *sorted(key for key in changed if key in own or not key.startswith("balance."))]
 
 

@@ -50,6 +50,12 @@ def read_scores_file(file: Path) -> Scores:
                 raise ValueError(f"`{name}`: no number for {missing[0]}")
         if scores.worst.get("direction") not in scores.directions:
             raise ValueError("`worst`: not one of the directions")
+        for half in (scores.low_resource or {}, scores.high_resource or {}):
+            means = {key: mean for key, mean in half.items() if key != "directions"}
+            if wrong := [metric for metric, mean in means.items() if not isinstance(mean, int | float | None)]:
+                raise ValueError(f"`low_resource`, `high_resource`: no number for {wrong[0]}")
+        if not isinstance(scores.made.get("step", 0), int):
+            raise ValueError("`made`: step is not a number of updates")
         if any(len(each) != 2 for each in scores.translations.values()):
             raise ValueError("`translations`: expected sizes and checksums")
     except FileNotFoundError:
@@ -125,4 +131,4 @@ def are_outdated(made: Mapping[str, Any], events: Sequence[Event]) -> bool:
     if not best:  # not finished
         saved = {event.step for event in of_kind(events, CheckpointEvent)}
         best = [event.step for event in of_kind(events, ValidationEvent) if event.best and event.step in saved]
-    return made.get("which") == "best" and bool(best) and made.get("step") != best[-1]
+    return made.get("which") == "best" and bool(best) and made.get("step", best[-1]) != best[-1]

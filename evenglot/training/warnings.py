@@ -13,7 +13,7 @@ LESS_OFTEN = {
     "max_ratio": "balance.max_ratio",
     "rho": "a lower rho",
     "tau": "a lower tau",
-    "alpha": "a lower alpha",
+    "alpha": "balance.alpha",  # of `mix` a lower one, of CVaR a higher one
     "passes": "fewer balance.passes",
 }
 

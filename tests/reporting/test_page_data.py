@@ -254,6 +254,19 @@ def test_the_time_of_an_unfinished_run_goes_to_its_last_event(tmp_path):
     assert seconds == [0, 60, 90, 90, 120]
 
 
+@pytest.mark.parametrize("time", ["", "yesterday", "2026-01-01T00:02:00"])
+def test_the_time_of_an_unfinished_run_needs_no_clock(tmp_path, time):
+    run = write_run(tmp_path / "run", done=False)
+    config = json.loads(run.log_file.read_text().splitlines()[0])
+    losses = dict.fromkeys(config["directions"], 1.0)
+    later = [
+        {"event": "step", "step": 50, "losses": losses, "seconds": 90, "time": "2026-01-01T00:01:31+00:00"},
+        {"event": "validation", "step": 60, "loss": losses, "time": time},
+    ]
+    run.log_file.write_text("".join(json.dumps(event) + "\n" for event in [config, *later]))
+    assert run_data(run, "run", live=True)["progress"]["seconds"] == 90
+
+
 def test_a_run_that_waits_for_its_reference_run_says_so(tmp_path):
     run = Run(tmp_path / "run")
     before = run_data(run, "run", live=True)
@@ -285,6 +298,21 @@ def test_scores_of_an_earlier_checkpoint_are_told(made, tmp_path, scored_at, tol
     found = texts(run_data(run, "run"), "scores")
     assert len(found) == told
     assert all("1,000 updates" in text for text in found)
+
+
+@pytest.mark.parametrize(
+    ("damage", "told"),
+    [
+        ({"made": {"which": "best", "step": "1000"}}, "step is not a number of updates"),
+        ({"low_resource": {"directions": ["aaa-en"], "chrf": "high"}, "high_resource": {}}, "no number for chrf"),
+    ],
+)
+def test_numbers_of_scores_that_are_none_are_refused(made, tmp_path, damage, told):
+    run = Run(shutil.copytree(made.folder, tmp_path / "run"))
+    scores = json.loads((run.folder / "scores.json").read_text())
+    (run.folder / "scores.json").write_text(json.dumps({**scores, **damage}))
+    with pytest.raises(ValueError, match=rf"scores\.json: .*{told}"):
+        run_data(run, "run")
 
 
 def test_scores_that_cannot_be_read_are_told(made, tmp_path):

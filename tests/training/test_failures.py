@@ -136,9 +136,10 @@ def test_what_became_what_is_told_the_strategy_first(conf, begun):
 
 
 def test_options_that_follow_from_another_strategy_are_not_told(conf, begun):
-    settings = [*SHORT, 'balance={"strategy": "chi-ibr", "rho": 0.2}']
+    settings = [*SHORT, 'balance={"strategy": "chi-ibr", "rho": 0.2, "p_unit": "tokens"}']
     with pytest.raises(ChangedSettingsError, match="balance.rho: .* -> 0.2") as error:
         train(configured(conf, settings), begun, resume=True)
+    assert "balance.p_unit: sentences -> tokens" in str(error.value)
     assert "floor" not in str(error.value)
     assert "more" not in str(error.value)
 

@@ -35,20 +35,8 @@ from tests.training.commands import (
     tensors,
     wait_until,
 )
+from torture.kills import STRATEGIES
 
-STRATEGIES = {
-    "chi-ibr": {"strategy": "chi-ibr", "noise": "ignore"},  # so that its mixture moves in a few updates
-    "chi-ibr on validation losses": {"strategy": "chi-ibr", "signal": "valid"},
-    "chi-ibr with a reference run": {"strategy": "chi-ibr", "baseline": "auto"},
-    "cvar-ibr": {"strategy": "cvar-ibr"},
-    "group-dro": {"strategy": "group-dro", "step": 0.5},
-    "group-dro by sampling": {"strategy": "group-dro", "step": 0.5, "apply": "resample"},
-    "chi-pd": {"strategy": "chi-pd", "step": 0.1},
-    "cvar-pd": {"strategy": "cvar-pd"},
-    "fastdro": {"strategy": "fastdro"},
-    "multidds": {"strategy": "multidds", "every": 3, "learning_rate": 0.1},
-    "schedule": {"strategy": "schedule", "points": {0: "uniform", 2: "data"}, "interpolate": True},
-}
 SHORT_INTERVALS = {"interval_tokens": 1400}  # of 3 updates
 TORCHRUN = ("torchrun", "--standalone", "--nproc-per-node", "2", "-m", "evenglot")
 STOPPED = ("resume", "checkpoint")  # events that a stop adds to the log
