@@ -310,26 +310,29 @@ def draw_regimes(path: Path) -> None:
     """Share and held-out loss of every language during training, in the settings where the best mixtures differ."""
     sizes = next(iter(load(next(iter(REGIMES)))["erm"].values()))["sizes"]
     directions = sorted(sizes, key=lambda name: -sizes[name])
-    with picture(path, 11, 6.5) as figure:
-        axes = figure.subplots(2 * len(REGIMES), len(directions), sharex="row", sharey="row")
-        for (setting, title), above, below in zip(REGIMES.items(), axes[::2], axes[1::2], strict=True):
-            runs = load(setting)
-            for place, name in enumerate(directions):
-                above[place].set_title(language(name))
-                log_shares(above[place], 0.005, 0.6)
+    with picture(path, 12, 7) as figure:
+        parts = np.ravel(figure.subfigures(len(REGIMES), 1))
+        for part, (setting, title) in zip(parts, REGIMES.items(), strict=True):
+            runs = {row: load(setting)[row] for row in COURSES}
+            seeds = set.intersection(*(set(each) for each in runs.values()))
+            runs = {row: {seed: each[seed] for seed in sorted(seeds)} for row, each in runs.items()}
+            part.suptitle(title, fontsize="large")
+            axes = part.subplots(2, len(directions), sharex=True, sharey="row")
+            for (above, below), name in zip(axes.T, directions, strict=True):
+                above.set_title(language(name), fontsize="medium")
+                log_shares(above, 0.005, 0.6)
                 _, usual = course(runs["erm"], "validation", "loss", name)
                 for row, colour in colours(COURSES).items():
-                    above[place].plot(*course(runs[row], "mixture", "q", name), color=colour, label=row)
+                    above.plot(*course(runs[row], "mixture", "q", name), color=colour, label=row)
                     steps, losses = course(runs[row], "validation", "loss", name)
-                    below[place].plot(steps, 100 * (losses / usual - 1), color=colour)
-            above[0].set_ylabel("share of the batches")
-            below[0].set_ylabel("held-out loss\nbeside ERM's, %")
-            below[0].annotate(title, (0, 1.45), (-52, 0), "axes fraction", textcoords="offset points", rotation=90)
-        for axis in axes.flat:
-            axis.grid(color=LIGHT_GREY)
-            axis.xaxis.set_major_formatter(lambda updates, _: f"{updates / 1000:g}k")
-        figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside upper center", ncols=len(COURSES))
-        figure.supxlabel("updates", fontsize="medium")
+                    below.plot(steps, 100 * (losses / usual - 1), color=colour)
+                below.xaxis.set_major_formatter(lambda updates, _: f"{updates / 1000:g}k")
+            for axis in axes.flat:
+                axis.grid(color=LIGHT_GREY)
+            axes[0, 0].set_ylabel("share of the batches")
+            axes[1, 0].set_ylabel("held-out loss\nagainst ERM, %")
+            part.supxlabel("updates", fontsize="medium")
+        figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside upper right", ncols=len(COURSES))
 
 
 def course(runs: Mapping[int, Mapping[str, Any]], kind: str, value: str, name: str) -> tuple[list[int], Vector]:

@@ -9,6 +9,7 @@ from experiments.regret import (
     Regret,
     by_setting,
     draw,
+    draw_regimes,
     everything,
     goals,
     is_fixed,
@@ -117,6 +118,12 @@ def test_stored_runs_are_complete():
                 constant = strategy in ("proportional", "temperature", "mix") and "fade" not in run["balance"]
                 assert is_fixed(run) == constant, row
         assert {row[0].split()[0] for row in everything(setting)[1]} == set(load(setting))
+
+
+def test_courses_are_drawn_without_a_warning(tmp_path, recwarn):
+    draw_regimes(tmp_path / "regimes.svg")
+    assert (tmp_path / "regimes.svg").stat().st_size > 10_000
+    assert not [warning for warning in recwarn if issubclass(warning.category, UserWarning)]
 
 
 def test_tables_and_the_picture_have_every_row_of_every_setting(tmp_path):
