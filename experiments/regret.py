@@ -311,7 +311,7 @@ def draw_regimes(path: Path) -> None:
     sizes = next(iter(load(next(iter(REGIMES)))["erm"].values()))["sizes"]
     directions = sorted(sizes, key=lambda name: -sizes[name])
     with picture(path, 12, 7) as figure:
-        parts = np.ravel(figure.subfigures(len(REGIMES), 1))
+        parts = figure.subfigures(len(REGIMES), 1, squeeze=False).flat
         for part, (setting, title) in zip(parts, REGIMES.items(), strict=True):
             runs = {row: load(setting)[row] for row in COURSES}
             seeds = set.intersection(*(set(each) for each in runs.values()))
