@@ -349,6 +349,17 @@ def test_translations_that_are_left_out_are_told_in_the_page_and_by_the_one_who_
     assert also == text
 
 
+def test_scores_that_a_single_run_lacks_are_told_by_the_one_who_writes_it(tmp_path):
+    runs, said = [write_run(tmp_path / name) for name in ("one", "other")], []
+    write_report(runs, tmp_path / "page.html", warn=said.append)
+    assert said == [], "the comparison says it"
+    write_report(runs[:1], tmp_path / "page.html", warn=said.append)
+    assert [f"{tmp_path / 'one'}: " in text and "evenglot score" in text for text in said] == [True]
+    write_scores(runs[0])
+    write_report(runs[:1], tmp_path / "page.html", warn=said.append)
+    assert len(said) == 1
+
+
 def test_a_configuration_that_is_no_text_is_named(made, tmp_path):
     run = Run(shutil.copytree(made.folder, tmp_path / "copy"))
     run.config_file.write_bytes(b"seed: \xf0")
