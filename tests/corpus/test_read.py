@@ -99,10 +99,14 @@ def test_the_place_where_unequal_files_drift_apart_is_told(tmp_path, monkeypatch
 
 @pytest.mark.parametrize(
     ("source", "target", "counts"),
-    [(b"1\n2\n3\n4\n", b"1\n2\n", ("4", "2")), (b"1\n", b"1\n2\n3\n", ("1", "3")), (b"", b"1\n", ("0", "1"))],
+    [
+        (b"1\n2\n3\n4\n", b"1\n2\n", ("4 lines", "2")),
+        (b"1\n", b"1\n2\n3\n", ("1 line", "3")),
+        (b"", b"1\n", ("0 lines", "1")),
+    ],
 )
 def test_unequal_files_are_refused_with_both_counts(tmp_path, source, target, counts):
-    with pytest.raises(CorpusError, match=rf"a\.txt has {counts[0]} lines, .*b\.txt has {counts[1]}"):
+    with pytest.raises(CorpusError, match=rf"a\.txt has {counts[0]}, .*b\.txt has {counts[1]}"):
         list(read_pairs(*pair_of_files(tmp_path, source, target)))
 
 
