@@ -161,6 +161,7 @@ def test_errors_are_wrapped_between_words_on_a_terminal():
         (["check", "conf.yaml", "--set"], "--set"),
         (["grid", "grid.yaml", "--split", "valid"], "--split"),
         (["compare", "runs/erm", "--jobs", "2"], "--jobs"),
+        (["score", "runs/erm", "--split", "tset"], "'--split': 'tset' "),
     ],
 )
 def test_wrong_usage_is_one_line_too(arguments, name):

@@ -21,6 +21,7 @@ def fail_usage(error: Any) -> NoReturn:
     """Report a wrong option or argument; if there is no message, the help has been printed instead."""
     if message := error.format_message():
         command = error.ctx.command_path if getattr(error, "ctx", None) else "evenglot"
+        message = message.replace("Value error, ", "", 1)  # typer's way of saying that a check of its own failed
         fail(f"{message.rstrip('.')}; see `{command} --help`")
     sys.exit(2)
 

@@ -52,7 +52,7 @@ class ScoredRun:
     made: dict[str, Any]  # decoding settings: beam, checkpoint, ...
     behind: bool  # the best checkpoint is newer than the scored one
     cost: Cost
-    settings: Mapping[str, Any] = field(default_factory=dict)  # the configuration, by section
+    settings: Mapping[str, Any] = field(default_factory=dict)  # the configuration that it ended with, by section
 
     def score(self, metric: str, direction: str) -> float:
         """Score on the whole test set."""
@@ -96,7 +96,7 @@ def read_scored_run(run: Run, row: str, split: str) -> ScoredRun:
         made=made or {},
         behind=are_outdated(made or {}, events),
         cost=_cost(events, about),
-        settings=about.config,
+        settings=run.settings(events),
     )
 
 

@@ -422,8 +422,18 @@ of its own (por-en/bt) with a sampling weight of its own. Validation and test se
             parts = [f"no such folder: {some(map(str, new))}"] if new else []
             if files:
                 parts.append(f"no such file: {some(map(str, files))}{hints.get(keys, '')}")
+            if keys == ("train",) and keys not in hints and self._has_some_pairs():
+                parts.append("with `existing: true` beside `from` and `to`, only pairs that exist are used")
             if parts:
                 yield keys, "; ".join(parts)
+
+    def _has_some_pairs(self) -> bool:
+        """Is there training text for some directions of an entry from many to many, not for all?"""
+        return any(
+            len({bool(missing(self.files(direction, "train") or ())) for direction in entry.directions}) > 1
+            for entry in self.declared
+            if min(len(entry.src), len(entry.tgt)) > 1 and entry.train is None
+        )
 
     def _unreadable(self) -> Faults:
         """Patterns of files that need a package that is not installed."""

@@ -273,7 +273,10 @@ class Excerpt:
     usable: Hits  # pairs that are readable and not empty
     keys: tuple[HeldOutKeys, HeldOutKeys] | None  # of a validation or test set
     characters: tuple[dict[str, int], dict[str, int]] | None  # of training text, for its scripts
-    pairs: tuple[Pair, ...] = ()  # of training text
+    pairs: tuple[Pair, ...] = ()  # that are usable; of held-out text, the first of them
+
+
+HELD_OUT_SAMPLE = 100  # pairs of a block of held-out text that an excerpt holds
 
 
 def excerpt(task: tuple[Block, bool, str | None]) -> Excerpt:
@@ -283,9 +286,11 @@ def excerpt(task: tuple[Block, bool, str | None]) -> Excerpt:
     if invalid and advice is not None:
         raise block.invalid(invalid[0], advice)
     usable = np.fromiter((bool(pair[0] and pair[1]) for pair in zip(sources, targets, strict=True)), np.bool_)
+    places = np.flatnonzero(usable).tolist()
     if is_held_out:
-        return Excerpt(usable, (keys_of(sources), keys_of(targets)), None)
-    pairs = tuple((sources[place], targets[place]) for place in np.flatnonzero(usable).tolist())
+        first = tuple((sources[place], targets[place]) for place in places[:HELD_OUT_SAMPLE])
+        return Excerpt(usable, (keys_of(sources), keys_of(targets)), None, first)
+    pairs = tuple((sources[place], targets[place]) for place in places)
     return Excerpt(usable, None, (dict(Counter("".join(sources))), dict(Counter("".join(targets)))), pairs)
 
 

@@ -23,7 +23,7 @@ from evenglot.progress import Bars
 from evenglot.text_file import Corpus
 
 HELD_OUT_SPLITS: tuple[Split, ...] = ("valid", "test")
-SAMPLE = 100  # pairs of the beginning of a training corpus that are looked at more closely
+SAMPLE = 100  # pairs of a corpus, of the beginning of training text, that are looked at more closely
 SCRIPT_SAMPLE = 1000  # pairs of each corpus from which the scripts of a language are determined
 
 SAMPLE_BYTES = 1 << 18  # about as much text
@@ -34,7 +34,7 @@ Labelled = tuple[Direction, Split, Corpus]
 
 @dataclass(frozen=True)
 class Sample:
-    """What the beginning of a training corpus looks like."""
+    """What a validation or test set, or the beginning of training text, looks like."""
 
     pairs: tuple[Pair, ...]
     scripts: tuple[frozenset[str], frozenset[str]]  # of source and target
@@ -47,7 +47,7 @@ class Surroundings:
     held_out: HeldOut
     usable: dict[tuple[str, str], Mask]  # by direction and split: pairs that are readable and not empty
     scripts: dict[str, frozenset[str]]
-    samples: dict[str, Sample]  # by training corpus
+    samples: dict[tuple[str, Split], Sample]  # by direction and split
 
 
 def read_surroundings(config: Config) -> Surroundings:
@@ -55,7 +55,7 @@ def read_surroundings(config: Config) -> Surroundings:
     held_out = HeldOut()
     usable: dict[tuple[str, str], list[Mask]] = {}
     characters: dict[str, Counter[str]] = {}
-    samples: dict[str, Sample] = {}
+    samples: dict[tuple[str, Split], Sample] = {}
     texts = [label for direction in config.data.corpora for label in _known(config, direction)]
     size = sum(min(size_on_disk(files), SAMPLE_BYTES if split == "train" else sys.maxsize) for _, split, files in texts)
     processes = processes_for(size, config.store.threads)
@@ -72,9 +72,13 @@ def read_surroundings(config: Config) -> Surroundings:
                         of_sides[side].update(found.characters[side])
                 pairs += found.pairs
                 usable.setdefault((direction.name, split), []).append(found.usable)
-            if split == "train":
-                source, target = map(main_scripts, of_sides)
-                samples[direction.name] = Sample(_spread(pairs), (source, target))
+            if split != "train":
+                of_sides = (
+                    Counter("".join(source for source, _ in pairs)),
+                    Counter("".join(target for _, target in pairs)),
+                )
+            source, target = map(main_scripts, of_sides)
+            samples[direction.name, split] = Sample(_spread(pairs), (source, target))
             if split != "train" and not any(map(np.any, usable[direction.name, split])):
                 raise CorpusError(f"{files[0][0]}: empty; remove `{split}` from the configuration if there is none")
     masks = {(name, split): np.concatenate(parts) for (name, split), parts in usable.items() if split != "train"}

@@ -105,7 +105,7 @@ def check(config: Config, bars: Bars) -> Check:
         for row in rows
         for warning in (
             *(f"{row.direction}: {doubt}" for doubt in of_sides.get(row.direction, ())),
-            *_warnings(row, rules, config),
+            *_warnings(row, rules, config, bool(of_sides.get(row.direction))),
         )
     ]
     return Check(rows, rules, [*warnings, *_overall(rows), *_of_training(rows, config)])
@@ -113,7 +113,7 @@ def check(config: Config, bars: Bars) -> Check:
 
 def _examples(around: Surroundings, name: str) -> list[Pair]:
     """Some pairs from the beginning of a corpus, not the first ones, which are often headings."""
-    pairs = around.samples[name].pairs if name in around.samples else ()
+    pairs = around.samples[name, "train"].pairs
     return [pairs[len(pairs) * part // (EXAMPLES + 1)] for part in range(1, min(EXAMPLES, len(pairs)) + 1)]
 
 
@@ -172,8 +172,8 @@ def most_passes(balancer: Balancer, group: str, draw: Mapping[str, Any]) -> floa
     return max(passes_over(balancer, sample, draw)[group] for sample in shares)
 
 
-def _warnings(row: Row, rules: list[str], config: Config) -> list[str]:
-    """Warnings about a direction, with advice."""
+def _warnings(row: Row, rules: list[str], config: Config, in_other_languages: bool) -> list[str]:
+    """Warnings about a direction, with advice. Pairs in another script are none where a whole side is in doubt."""
     found = []
 
     def warn(text: str) -> None:
@@ -191,7 +191,7 @@ def _warnings(row: Row, rules: list[str], config: Config) -> list[str]:
         warn(f"{share['duplicate']:.0%} of the pairs are repeated; consider clean.duplicates: true")
     if share["identical"] > 0.02 and "identical" not in rules:
         warn(f"{share['identical']:.0%} of the pairs have identical sides; consider clean.identical: true")
-    if share["wrong_script"] > 0.02 and "wrong_script" not in rules:
+    if share["wrong_script"] > 0.02 and "wrong_script" not in rules and not in_other_languages:
         warn(f"{share['wrong_script']:.0%} of the pairs are in another script; consider clean.wrong_script: true")
     if share["ratio"] > 0.02 and "ratio" not in rules:
         warn(f"{share['ratio']:.0%} of the pairs have an unusual length ratio; consider clean.max_ratio: 3")

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
+from evenglot.config.data import Split
 from evenglot.corpus.languages import can_identify, likely_languages, plain_code
 from evenglot.corpus.survey import Sample
 from evenglot.directions import SIDES, Direction
@@ -13,32 +15,60 @@ TOGETHER = 10  # sentences that are identified as one text: alone, they are too 
 AGREEING = 0.8  # share of such texts that must be in another language
 CLOSE = 5  # an expected language among so many most likely ones is no surprise: related languages are confused
 
-SWAPPED = "source and target look swapped; exchange the paths or columns, or turn the direction round"
-
 Scripts = Mapping[str, Counter[str]]  # by language: in how many corpora a script is a main one
+OF_SPLIT: Mapping[Split, str] = {"train": "", "valid": " of the validation set", "test": " of the test set"}
 
 
-def doubts_about_sides(directions: Sequence[Direction], samples: Mapping[str, Sample]) -> dict[str, list[str]]:
-    """Warnings about the languages of each training corpus, by its name."""
-    known = [direction for direction in directions if direction.name in samples]
-    doubts = {direction.name: list(_other_languages(direction, samples[direction.name])) for direction in known}
-    for direction in known:
-        if _swapped_scripts(direction, samples[direction.name], _elsewhere(direction, known, samples)):
-            doubts[direction.name] = [SWAPPED]
-    clear = [direction for direction in known if not doubts[direction.name]]  # what is wrong elsewhere is no evidence
-    for direction in clear:
-        doubts[direction.name] = list(
-            _other_scripts(direction, samples[direction.name], _elsewhere(direction, clear, samples))
-        )
-    return doubts
+@dataclass(frozen=True, eq=False)
+class Text:
+    """Training text of a corpus, or a validation or test set."""
+
+    direction: Direction
+    split: Split
+    sample: Sample
+
+    @property
+    def languages(self) -> tuple[str, str]:
+        """Those that it should be in, of source and target."""
+        return self.direction.src, self.direction.tgt
 
 
-def _elsewhere(direction: Direction, directions: Sequence[Direction], samples: Mapping[str, Sample]) -> Scripts:
-    """The scripts of its languages in all other corpora."""
-    found: dict[str, Counter[str]] = {direction.src: Counter(), direction.tgt: Counter()}
-    for other in directions:
-        if other.name != direction.name:
-            for language, scripts in zip((other.src, other.tgt), samples[other.name].scripts, strict=True):
+def doubts_about_sides(
+    directions: Sequence[Direction], samples: Mapping[tuple[str, Split], Sample]
+) -> dict[str, list[str]]:
+    """Warnings about the languages of each corpus, by its name; of its held-out text if the training text is right."""
+    by_name = {direction.name: direction for direction in directions}
+    texts = [Text(by_name[name], split, sample) for (name, split), sample in samples.items()]
+    training = [text for text in texts if text.split == "train"]
+    codes = {plain_code(code): code for direction in directions for code in (direction.tgt, direction.src)}
+    doubts = {text: _other_sides(text, training, codes) for text in training}
+    clear = [text for text in training if not doubts[text]]  # what is wrong elsewhere is no evidence
+    right = {text.direction for text in clear}
+    held_out = [text for text in texts if text.split != "train" and text.direction in right]
+    doubts |= {text: _other_sides(text, clear, codes) for text in held_out}
+    doubts |= {text: list(_other_scripts(text, clear)) for text in doubts if not doubts[text]}
+    return {name: [each for text in doubts if text.direction.name == name for each in doubts[text]] for name in by_name}
+
+
+def _other_sides(text: Text, others: Sequence[Text], codes: Mapping[str, str]) -> list[str]:
+    """Whether the sides are swapped, or in other languages."""
+    if _swapped_scripts(text, _elsewhere(text, others)):
+        return [_swapped(text)]
+    return list(_other_languages(text, codes))
+
+
+def _swapped(text: Text) -> str:
+    return f"source and target{OF_SPLIT[text.split]} look swapped; exchange the paths or columns" + (
+        ", or turn the direction round" if text.split == "train" else ""
+    )
+
+
+def _elsewhere(text: Text, others: Sequence[Text]) -> Scripts:
+    """The scripts of its languages in all other texts."""
+    found: dict[str, Counter[str]] = {language: Counter() for language in text.languages}
+    for other in others:
+        if other is not text:
+            for language, scripts in zip(other.languages, other.sample.scripts, strict=True):
                 if language in found:
                     found[language].update(scripts)
     return found
@@ -47,44 +77,45 @@ def _elsewhere(direction: Direction, directions: Sequence[Direction], samples: M
 # ------------------------------------------------------------------------------------------------------------ scripts
 
 
-def _swapped_scripts(direction: Direction, sample: Sample, elsewhere: Scripts) -> bool:
+def _swapped_scripts(text: Text, elsewhere: Scripts) -> bool:
     """Is a side written in no script that its language has elsewhere, and the opposite side in those alone?"""
-    sides = zip((direction.src, direction.tgt), sample.scripts, reversed(sample.scripts), strict=True)
+    scripts = text.sample.scripts
     return any(
         bool(own and opposite and elsewhere[language])
         and not own & set(elsewhere[language])
         and opposite <= set(elsewhere[language])
-        for language, own, opposite in sides
+        for language, own, opposite in zip(text.languages, scripts, reversed(scripts), strict=True)
     )
 
 
-def _other_scripts(direction: Direction, sample: Sample, elsewhere: Scripts) -> Iterator[str]:
+def _other_scripts(text: Text, others: Sequence[Text]) -> Iterator[str]:
     """Text in several scripts, or in another than elsewhere; only of the corpus in which it is so."""
-    for language, own in zip((direction.src, direction.tgt), sample.scripts, strict=True):
-        usual = elsewhere[language].most_common(1)
+    elsewhere = _elsewhere(text, others)
+    for language, own in zip(text.languages, text.sample.scripts, strict=True):
+        where, usual = f"{language}{OF_SPLIT[text.split]}", elsewhere[language].most_common(1)
         if len(own) > 1:
-            yield f"{language} is written in {' and '.join(sorted(own))}; check that the text is in one language"
+            yield f"{where} is written in {' and '.join(sorted(own))}; check that the text is in one language"
         elif own and usual and usual[0][0] not in own:
-            yield f"{language} is written in {min(own)}, elsewhere in {usual[0][0]}; check that the text is {language}"
+            yield f"{where} is written in {min(own)}, elsewhere in {usual[0][0]}; check that the text is {language}"
 
 
 # ---------------------------------------------------------------------------------------------------------- languages
 
 
-def _other_languages(direction: Direction, sample: Sample) -> Iterator[str]:
-    """What language identification says, if it is installed and there is text enough."""
-    if len(sample.pairs) < 2 * TOGETHER or not can_identify():
+def _other_languages(text: Text, codes: Mapping[str, str]) -> Iterator[str]:
+    """What language identification says, if it is installed and there is text enough; in the codes of the user."""
+    if len(text.sample.pairs) < 2 * TOGETHER or not can_identify():
         return
-    names = {plain_code(code): code for code in (direction.tgt, direction.src)}
-    codes = (plain_code(direction.src), plain_code(direction.tgt))
-    texts = zip(*sample.pairs, strict=True)
-    found = [_language(text, own, other) for text, own, other in zip(texts, codes, reversed(codes), strict=True)]
-    if found == [codes[1], codes[0]]:
-        yield SWAPPED
+    own = tuple(map(plain_code, text.languages))
+    sides = zip(*text.sample.pairs, strict=True)
+    found = [_language(side, code, other) for side, code, other in zip(sides, own, reversed(own), strict=True)]
+    if found == [own[1], own[0]]:
+        yield _swapped(text)
         return
-    for side, language, other in zip(SIDES, (direction.src, direction.tgt), found, strict=True):
+    for side, language, other in zip(SIDES, text.languages, found, strict=True):
         if other is not None:
-            yield f"its {side} side reads like {names.get(other, other)}, not {language}; check paths and columns"
+            where = f"the {side} side{OF_SPLIT[text.split]}"
+            yield f"{where} reads like {codes.get(other, other)}, not {language}; check paths and columns"
 
 
 def _language(sentences: Sequence[str], own: str, other: str) -> str | None:

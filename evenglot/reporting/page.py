@@ -102,14 +102,16 @@ def write_report(
 ) -> Path:
     """Write the report of these runs, labelled with `names` or with their folder names.
 
-    The file is replaced atomically. Calls `warn` if stored translations are missing or have changed.
+    The file is replaced atomically. Calls `warn` if stored translations are missing or have changed and, of a single
+    run, if it has no scores or older ones than its best checkpoint (of several, the comparison tells).
     """
     if not runs:
         raise ValueError("report: expected at least one run")
     data = page_data(runs, names=names, comparison=comparison)
+    told = {"translations", "scores"} if len(runs) == 1 else {"translations"}
     for run, about in zip(runs, data["runs"], strict=True):
         for warning in about["warnings"]:
-            if warn is not None and warning["kind"] == "translations":
+            if warn is not None and warning["kind"] in told:
                 warn(f"{run.folder}: {warning['text']}")
     html = page().render(data)
     out.parent.mkdir(parents=True, exist_ok=True)

@@ -143,8 +143,7 @@ def _not_yet(run: Run, name: str, error: Exception, live: bool) -> Data:
     message = "Training has not started to write its event log yet."
     if run.reference.log_file.exists():
         message = (
-            "Its reference run is trained first, in the folder `reference` of this run; `evenglot report` with --watch "
-            "follows that one, too."
+            f"Its reference run is trained first. To follow that: `evenglot report {run.reference.folder} --watch`"
         )
     return {"name": name, "state": "waiting", "message": message}
 

@@ -137,9 +137,8 @@ def _starved(story: History, last_step: int) -> list[Warning]:
 
 def _worst_sampled_least(story: History, last_step: int) -> list[Warning]:
     """The direction with the highest validation loss had the smallest share in the last third of the run."""
-    losses = {
-        name: values[-1] for name, values in story.valid_losses.values.items() if values and values[-1] is not None
-    }
+    per_character = _last(story.valid_losses_per_character)  # can be compared between target languages
+    losses = per_character or _last(story.valid_losses)
     late = mean_shares(story.mixture, since=2 * last_step // 3, until=last_step)
     if story.done is None or len(losses) < 2 or not losses.keys() <= late.keys():
         return []
@@ -147,12 +146,16 @@ def _worst_sampled_least(story: History, last_step: int) -> list[Warning]:
     others = [late[name] for name in losses if name != worst]
     if late[worst] >= min(others):
         return []
-    got = "weighted" if story.reweights else "sampled"
+    got, unit = "weighted" if story.reweights else "sampled", "character" if per_character else "token"
     text = (
-        f"{worst} has the highest validation loss ({losses[worst]:.3f}), but was {got} least in the last third of the "
-        f"run: {100 * late[worst]:.2g} %, with {100 * story.p[worst]:.2g} % of the data."
+        f"{worst} has the highest validation loss ({losses[worst]:.3f} per {unit}), but was {got} least in the last "
+        f"third of the run: {100 * late[worst]:.2g} %, with {100 * story.p[worst]:.2g} % of the data."
     )
     return [Warning("sampled least", text)]
+
+
+def _last(losses: Series) -> dict[str, float]:
+    return {name: values[-1] for name, values in losses.values.items() if values and values[-1] is not None}
 
 
 def _unread(story: History) -> list[Warning]:

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 from evenglot.config import Config, ConfigError, differences, load_config
 from evenglot.config.balance import model_of
-from evenglot.config.changes import FREE_ON_RESUME, free_on_resume
+from evenglot.config.changes import FREE_ON_RESUME, REMEDIES, free_on_resume
 from evenglot.config.models import HEADINGS
 from evenglot.directions import Side
 from evenglot.files import LOCK, UNFINISHED, finished_folder
-from evenglot.runs.events import DoneEvent, of_kind
+from evenglot.runs.events import ConfigEvent, DoneEvent, Event, ResumeEvent, of_kind
 from evenglot.runs.frames import Library, frame
 from evenglot.runs.log import read_log
 from evenglot.wording import some
@@ -114,6 +114,15 @@ class Run:
             raise RunError(f"{self.folder}: not a run folder (no config.yaml); create one with `evenglot train`")
         return load_config(self.config_file, overrides, check_files=False, hints=False)
 
+    def settings(self, events: Sequence[Event]) -> Mapping[str, Any]:
+        """The logged configuration, by section, with the remedies (a lower learning rate) the run was resumed with."""
+        found: dict[str, Any] = dict(of_kind(events, ConfigEvent)[0].config)
+        changed = {key for event in of_kind(events, ResumeEvent) for key in event.changed} & REMEDIES
+        now = self.config().model_dump(by_alias=True) if changed else {}
+        for section, key in (each.split(".") for each in changed):
+            found[section] = {**found[section], key: now[section][key]}
+        return found
+
     def own_baseline_file(self) -> Path:
         """The default output file of `evenglot baseline` for this run."""
         if self.config().balance.reference_mixture is not None:
@@ -190,14 +199,18 @@ class Run:
             raise RunError(f"{self.config_file}: cannot resume with this configuration: {error}") from error
         return differences(_comparable(before), _comparable(config))
 
+    def told(self, changed: Iterable[str], config: Config) -> list[str]:
+        """Which value of these keys became which, the telling one first."""
+        before, after = _comparable(self.config()), _comparable(config)
+        return [f"{key}: {_shown(before, key)} -> {_shown(after, key)}" for key in _telling(changed, config)]
+
     def refuse_if_changed(self, config: Config) -> None:
         """Refuse to resume with changed settings, except for keys that may change on resume."""
         changed = self.changes(config) - free_on_resume(config)
         if changed:
-            before, after = _comparable(self.config()), _comparable(config)
-            told = [f"{key}: {_shown(before, key)} -> {_shown(after, key)}" for key in _telling(changed, config)]
+            told = some(self.told(changed, config))
             raise ChangedSettingsError(
-                f"{self.folder}: settings changed since this run started ({some(told)}); resume with the old ones "
+                f"{self.folder}: settings changed since this run started ({told}); resume with the old ones "
                 f"(`evenglot train --resume {self.folder}`), or start a new run with --out",
                 self.folder,
                 changed,

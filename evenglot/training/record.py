@@ -41,7 +41,7 @@ from evenglot.training.tables import end_table, start_summary, start_table
 from evenglot.training.trackers import trackers
 from evenglot.training.validation import Validation
 from evenglot.training.warnings import against_overfitting, warnings_about
-from evenglot.wording import counted
+from evenglot.wording import counted, some
 
 VERSIONS = {"python": platform.python_version(), **{name: version(name) for name in ("torch", "sacrebleu", "numpy")}}
 OVERFIT = 1.03  # warn if a validation loss exceeds its lowest by this factor while the training loss falls
@@ -177,6 +177,8 @@ class Record:
                 changed=sorted(changed),
             )
         )
+        if changed:
+            self.say(f"changed  {some(self.home.told(changed, self.config))}")
 
     def warnings(self, balancer: Balancer, loader: Loader, updates: int) -> None:
         """Warn about settings that may be a mistake."""

@@ -34,9 +34,12 @@ def train(config: Config, folder: Path, *, resume: bool = False) -> str:
     `resume`: continue the run in this folder, if there is one.
     """
     run = Run(Path(folder))
+    if resume and run.config_file.exists():
+        run.refuse_if_changed(config)  # first: to prepare the text anew would not help
     store = open_prepared(config, verify=False)  # before anything is written
     refuse_other_tokenizer(config, store)
-    if not any(run.checkpoints.glob("*")):  # a resumed run compares the content of the store instead
+    has_begun = any(run.checkpoints.glob("*"))
+    if not has_begun:  # a resumed run compares the content of the store instead
         refuse_other_text(config, store)
         run.refuse_other_files()
     with processes(config.train) as mine, _only_one(run, mine):
@@ -49,16 +52,8 @@ def train(config: Config, folder: Path, *, resume: bool = False) -> str:
                     f"train.precision: {config.train.precision} does not work on this CPU; using {mine.precision}"
                 )
         balance = config.balance
-        if mine.is_first and (elsewhere := other_paths(config, store)):
-            Bars().warn(
-                f"{some(elsewhere)}: the paths have changed since the store was prepared. Training uses the store; if "
-                "the text has changed, run `evenglot prepare` first."
-            )
-        elif mine.is_first and text_has_changed(config, store):
-            Bars().warn(
-                f"{store.folder}: text files have changed since the store was prepared. Training uses the store, with "
-                "the old text; run `evenglot prepare` to use the new one."
-            )
+        if mine.is_first and not has_begun:
+            _warn_of_other_text(config, store)
         if (mixture := balance.reference_mixture) is not None:
             reason = _train_reference(config, mixture, run, store, mine, resume)
             if reason == "stopped":
@@ -71,12 +66,23 @@ def train(config: Config, folder: Path, *, resume: bool = False) -> str:
         return _stopped(run, mine) if reason == "stopped" else reason
 
 
+def _warn_of_other_text(config: Config, store: Store) -> None:
+    if elsewhere := other_paths(config, store):
+        Bars().warn(
+            f"{some(elsewhere)}: the paths have changed since the store was prepared. Training uses the store; if the "
+            "text has changed, run `evenglot prepare` first."
+        )
+    elif text_has_changed(config, store):
+        Bars().warn(
+            f"{store.folder}: text files were written after the store was prepared. Training uses the store; if the "
+            "text has changed, run `evenglot prepare` first."
+        )
+
+
 def _stopped(run: Run, mine: Processes) -> str:
-    """Say how to go on; a run of which only the reference run has begun has no configuration yet."""
+    """Say how to go on."""
     if mine.is_first:
-        has_begun = run.config_file.exists()
-        again = f"evenglot train --resume {run.folder}" if has_begun else "run the same command with --resume"
-        Bars().note(f"To go on: {again}")
+        Bars().note(f"To go on: evenglot train --resume {run.folder}")
     return "stopped"
 
 
@@ -114,7 +120,10 @@ def _train_reference(config: Config, mixture: str, run: Run, store: Store, mine:
             run.reference.refuse_if_changed(plain)
         return "done"  # only the losses are needed; the checkpoints may have been removed
     _check_folder(run.reference, plain, resume)
+    refuse_long_sentences(plain, store)
+    mine.wait()  # until no process looks at the folder
     if mine.is_first:
+        run.begin(config, store.vocabulary_files)  # so that the folder is enough to resume
         sampling = "proportional sampling" if mixture == "data" else mixture
         bars.note(
             f"balance.baseline: auto. Training a reference run with {sampling} first, in {run.reference.folder}; this "

@@ -15,6 +15,7 @@ from evenglot.runs.run import Run, RunError
 from evenglot.scoring.metrics import METRICS
 from evenglot.scoring.score_run import score_run
 from evenglot.scoring.sentence_statistics import SentenceStatistics
+from evenglot.training.train import train
 from tests.logs import event, json_events, scores_json
 from tests.tasks import HELD_OUT, SIZES
 
@@ -75,6 +76,16 @@ def test_a_scored_run_is_read_with_all_a_comparison_needs(scored):
     assert found.passes["cc-en"] > 4 * found.passes["aa-en"] > 0  # uniform: as many sentences of each
     best = [each for each in json_events(home.log_file) if each["event"] == "validation" and each["best"]][-1]
     assert found.validation == best["loss_per_character"]
+
+
+def test_settings_are_those_that_a_resumed_run_ended_with(scored):
+    home, _ = scored
+    before = read_scored_run(home, "row", "test").settings
+    assert before["train"]["learning_rate"] != 1e-5
+    train(home.config(["train.updates=261", "train.learning_rate=1e-5"]), home.folder, resume=True)
+    train(home.config(["train.updates=262"]), home.folder, resume=True)
+    after = read_scored_run(home, "row", "test").settings
+    assert after == {**before, "train": {**before["train"], "learning_rate": 1e-5}}
 
 
 def test_its_statistics_make_its_scores(scored):

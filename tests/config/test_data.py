@@ -321,6 +321,18 @@ def test_a_file_without_a_partner_is_named(conf):
     assert error == "conf.yaml:1: data.train: no such file: b.en, c.por; b.por has no partner"
 
 
+def test_some_pairs_of_many_to_many_are_proposed_where_not_all_exist(conf):
+    def told(directions):
+        (error,) = conf.errors(f"data: {{directions: {directions}, train: 'b.{{pair}}.{{lang}}'}}", check_files=True)
+        return "existing: true" in error
+
+    many = "{from: [por, tur, en], to: [por, tur, en]}"
+    assert not told(many), "there is none"
+    write(conf.folder, "b.por-en.por", "b.por-en.en")
+    assert told(many)
+    assert not told("{from: [por, tur], to: en}"), "a path is more likely to be wrong"
+
+
 def test_wildcards_without_any_file_are_an_error(conf):
     (error,) = conf.errors("data: {directions: por-en, train: ['x/*.{lang}', '*.parquet']}", check_files=True)
     assert error == "conf.yaml:1: data.train: no such folder: x; no such file: *.parquet"

@@ -217,21 +217,22 @@ REAL = {
 }
 
 
-def write_real(corpus, sides):
+def write_real(corpus, sides, split="train"):
     """A configuration of pairs of real sentences into English; `sides`: the languages in the files of each corpus."""
     for pair, languages in sides.items():
         for code, language in zip(pair.split("-"), languages, strict=True):
-            lines = [f"{REAL[language]} {number}." for number in range(40)]
-            (corpus / f"real.{pair}.{code}").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    directions = ", ".join(sides)
+            lines = [f"{REAL[language]} {split} {number}." for number in range(40)]
+            (corpus / f"real.{split}.{pair}.{code}").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    there = [each for each in SPLITS if list(corpus.glob(f"real.{each}.*"))]
+    paths = ", ".join(f"{each}: 'real.{each}.{{pair}}.{{lang}}'" for each in there)
     file = corpus / "real.yaml"
-    file.write_text(f"data: {{directions: [{directions}], train: 'real.{{pair}}.{{lang}}'}}\n", encoding="utf-8")
+    file.write_text(f"data: {{directions: [{', '.join(sides)}], {paths}}}\n", encoding="utf-8")
     return load_config(file)
 
 
-def of_languages(corpus, sides):
+def of_languages(corpus, sides, split="train"):
     """The directions that are warned of because of their languages, and the languages named there."""
-    warnings = check(write_real(corpus, sides), Bars()).warnings
+    warnings = check(write_real(corpus, sides, split), Bars()).warnings
     marks = ("swapped", "reads like", "is written in")
     return {text.split(": ")[0]: text for text in warnings if any(mark in text for mark in marks)}
 
@@ -259,12 +260,31 @@ def test_swapped_sides_in_one_script_are_found_by_language_identification(corpus
 
 
 @pytest.mark.parametrize(
-    ("sides", "words"), [(("en", "en"), ("source", "en", "por")), (("tur", "en"), ("source", "tr", "por"))]
+    ("sides", "words"), [(("en", "en"), ("source", "en", "por")), (("tur", "en"), ("source", "tur", "por"))]
 )
 def test_a_side_in_another_language_is_named(corpus, sides, words):
     found = of_languages(corpus, RIGHT | {"por-en": sides})
     assert list(found) == ["por-en"]
     assert set(words) <= set(re.findall(r"\w+", found["por-en"]))
+
+
+@pytest.mark.parametrize("identified", [True, False])
+@pytest.mark.parametrize("split", ["valid", "test"])
+def test_swapped_sides_of_a_held_out_set_are_found(corpus, monkeypatch, split, identified):
+    monkeypatch.setattr("evenglot.preview.sides.can_identify", lambda: identified)
+    write_real(corpus, RIGHT)
+    assert of_languages(corpus, RIGHT, split) == {}
+    found = of_languages(corpus, RIGHT | {"rus-en": ("en", "rus"), "tur-en": ("en", "tur")}, split)
+    assert list(found) == (["tur-en", "rus-en"] if identified else ["rus-en"])
+    assert {"swapped", {"valid": "validation"}.get(split, split)} <= set(re.findall(r"\w+", found["rus-en"]))
+
+
+def test_one_cause_is_warned_of_once(corpus):
+    for split in SPLITS:
+        config = write_real(corpus, {"rus-en": ("en", "rus"), "tur-en": ("en", "tur")}, split)
+    warnings = [text for text in check(config, Bars()).warnings if text.startswith("rus-en: ")]
+    assert sum("swapped" in text for text in warnings) == 1
+    assert not any("clean.wrong_script" in text for text in warnings), "it would remove all text"
 
 
 def test_pairs_of_every_corpus_are_shown(corpus):

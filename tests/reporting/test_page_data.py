@@ -181,14 +181,23 @@ def test_the_worst_direction_is_told_if_it_is_sampled_least_at_the_end(made):
     story = history(read_log(made.log_file))
     first, *others = story.names
 
-    def told(worst, least):
-        losses = {name: (3.0 if name == worst else 2.0,) for name in story.names}
+    def told(worst, least, per="character", worst_per_token=None):
+        def losses(worst):
+            return Series((2000,), {name: (3.0 if name == worst else 2.0,) for name in story.names})
+
         shares = {name: (0.1 if name == least else 0.45,) for name in story.names}
-        changed = replace(story, valid_losses=Series((2000,), losses), mixture=Series((0,), shares))
+        changed = replace(
+            story,
+            valid_losses=losses(worst_per_token or worst),
+            valid_losses_per_character=losses(worst) if per == "character" else Series((), {}),
+            mixture=Series((0,), shares),
+        )
         return [each.text for each in warnings(changed, 2000, None) if each.kind == "sampled least"]
 
     assert [text.startswith(first) for text in told(first, first)] == [True]
     assert told(first, others[0]) == []
+    assert ["per token" in text for text in told(first, first, per="token")] == [True]
+    assert told(others[0], first, worst_per_token=first) == [], "losses per token of several languages differ by nature"
 
 
 def test_a_corpus_that_was_not_read_once_is_told(made):
@@ -366,6 +375,17 @@ def test_translations_that_are_left_out_are_told_in_the_page_and_by_the_one_who_
     missing, also = texts(run_data(run, "copy"), "translations")
     assert "scores.json" in missing
     assert also == text
+
+
+def test_scores_that_a_single_run_lacks_are_told_by_the_one_who_writes_it(tmp_path):
+    runs, said = [write_run(tmp_path / name) for name in ("one", "other")], []
+    write_report(runs, tmp_path / "page.html", warn=said.append)
+    assert said == [], "the comparison says it"
+    write_report(runs[:1], tmp_path / "page.html", warn=said.append)
+    assert [f"{tmp_path / 'one'}: " in text and "evenglot score" in text for text in said] == [True]
+    write_scores(runs[0])
+    write_report(runs[:1], tmp_path / "page.html", warn=said.append)
+    assert len(said) == 1
 
 
 def test_a_configuration_that_is_no_text_is_named(made, tmp_path):

@@ -6,6 +6,7 @@ have signals, limits and an exit code of their own. Several of them find each ot
 
 from __future__ import annotations
 
+import io
 import json
 import multiprocessing
 import os
@@ -33,6 +34,20 @@ FORKS.set_forkserver_preload(["__main__", "torch._dynamo", "evenglot.cli", "even
 BIN = Path(sys.executable).parent
 LAST_WORDS = re.compile(r"evenglot(?: \(process \d+\))?: (.*)")
 TIMES = {"time", "seconds", "seconds_estimated", "tokens_per_second"}
+
+
+class Tripwire(io.StringIO):
+    """Standard error that asks the process to stop as soon as training prints something (or, if given, this word)."""
+
+    def __init__(self, word=""):
+        super().__init__()
+        self.word, self.has_asked = word, False
+
+    def write(self, text):
+        if self.word in text and callable(signal.getsignal(signal.SIGTERM)) and not self.has_asked:
+            self.has_asked = True
+            signal.raise_signal(signal.SIGTERM)
+        return super().write(text)
 
 
 class Command:

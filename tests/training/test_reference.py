@@ -18,7 +18,7 @@ from evenglot.training.parallel import Processes
 from evenglot.training.reference import baseline, reference_cost
 from evenglot.training.train import train
 from tests.counting import calls_of
-from tests.training.commands import without_times
+from tests.training.commands import Tripwire, tensors, without_times
 from tests.training.helpers import events, store_of, total_loss
 
 NAMES = ["aa-en", "bb-en", "cc-en"]
@@ -154,6 +154,17 @@ def test_doubts_are_told_before_a_reference_run_is_paid_for(conf, tmp_path, caps
     told = " ".join(capsys.readouterr().err.split())
     assert "too few for it to adapt" in told[: told.index("Planned training data")]
     assert [event["kind"] for event in events(tmp_path / "run", "warning")].count("intervals") == 1
+
+
+def test_the_folder_is_enough_to_resume_where_only_the_reference_has_begun(automatic, conf, tmp_path, monkeypatch):
+    overrides, whole = automatic
+    run = tmp_path / "run"
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "stderr", Tripwire())
+        assert train(load_config(conf, overrides, check_files=False), run) == "stopped"
+    assert not (run / "log.jsonl").exists()
+    assert CliRunner().invoke(app, ["train", "--resume", str(run)]).exit_code == 0
+    assert tensors(run) == tensors(whole)
 
 
 def test_a_resume_does_not_train_a_finished_reference_again(automatic, conf, tmp_path):

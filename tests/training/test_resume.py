@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import random
 import resource
 import signal
@@ -21,6 +20,7 @@ from tests.patience import PATIENCE
 from tests.tasks import CONFIG, write_corpora
 from tests.training.commands import (
     Command,
+    Tripwire,
     arguments,
     configured,
     descendants,
@@ -69,20 +69,6 @@ def killable(balance=None, **keys):
         batches=SHORT_INTERVALS,
         train={"updates": 24, "log_every": 1, "save_every": 1, **keys},
     )
-
-
-class Tripwire(io.StringIO):
-    """Standard error that asks the process to stop as soon as training prints something (or, if given, this word)."""
-
-    def __init__(self, word=""):
-        super().__init__()
-        self.word, self.has_asked = word, False
-
-    def write(self, text):
-        if self.word in text and callable(signal.getsignal(signal.SIGTERM)) and not self.has_asked:
-            self.has_asked = True
-            signal.raise_signal(signal.SIGTERM)
-        return super().write(text)
 
 
 def train_in_pieces(config, run, monkeypatch):

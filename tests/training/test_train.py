@@ -1,6 +1,7 @@
 """The way from a prepared store to a trained model, and what does not belong together is refused before it begins."""
 
 import json
+import os
 import re
 import shutil
 
@@ -18,6 +19,7 @@ from evenglot.training.step import TrainingError
 from evenglot.training.train import train
 from tests.counting import calls_of
 from tests.logs import json_events
+from tests.tasks import CONFIG, write_corpora
 
 
 def events(run, name):
@@ -111,6 +113,21 @@ def test_a_baseline_that_has_changed_is_noticed_on_resume(configure, tmp_path):
     save_baseline(tmp_path / "b.json", {**losses, "cc-en": 2.0})
     with pytest.raises(ValueError, match="^baseline: "):
         train(configure(balance, train={"updates": 6}), tmp_path / "run", resume=True)
+
+
+def test_text_written_after_it_was_prepared_is_said_to_a_new_run(tmp_path, capsys):
+    write_corpora(tmp_path)
+    (tmp_path / "conf.yaml").write_text(CONFIG)
+    prepare(load_config(tmp_path / "conf.yaml"), Bars())
+    os.utime(tmp_path / "train.aa-en.aa", ns=(1, 1))
+
+    def told(updates):
+        config = load_config(tmp_path / "conf.yaml", [f"train.updates={updates}"], check_files=False)
+        train(config, tmp_path / "run", resume=True)
+        return "evenglot prepare" in capsys.readouterr().err
+
+    assert told(1)
+    assert not told(2), "to prepare the text anew would end the run"
 
 
 def test_other_groups_are_noticed_on_resume(configure, tmp_path):
