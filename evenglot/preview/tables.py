@@ -5,7 +5,9 @@ from __future__ import annotations
 from rich.table import Table
 from rich.text import Text
 
+from evenglot.corpus.languages import can_identify
 from evenglot.corpus.tables import PROBLEMS, count
+from evenglot.extras import missing
 from evenglot.preview.check import Check, Row
 from evenglot.tables import table
 from evenglot.wording import duration
@@ -61,9 +63,14 @@ def check_summary(check: Check) -> str:
     """The size of the data and an estimate of the training time, in a few lines."""
     seconds = check.epoch_seconds
     time = duration(seconds) if seconds >= 60 else "under a minute"
-    return (
+    lines = [
         f"One pass over the data: {check.epoch_tokens / 1e6:,.2f} million target tokens (estimated from characters), "
-        f"{time} for a tiny model on one CPU core.\n"
+        f"{time} for a tiny model on one CPU core.",
         "passes: over each corpus in the first interval; at most: upper bound for any interval; "
-        "tokens: target tokens, estimated."
-    )
+        "tokens: target tokens, estimated.",
+    ]
+    if not can_identify():
+        lines.append(
+            f"Only scripts were compared with the configuration, not languages: {missing('langid', 'py3langid')}"
+        )
+    return "\n".join(lines)

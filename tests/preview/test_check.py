@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 from evenglot.balance import create
 from evenglot.config import load_config
 from evenglot.config.data import SPLITS
+from evenglot.corpus.languages import identifier
 from evenglot.corpus.prepare import prepare
 from evenglot.corpus.read import CorpusError
-from evenglot.preview.check import check, most_passes
-from evenglot.preview.tables import _cells
+from evenglot.preview.check import Check, check, most_passes
+from evenglot.preview.tables import _cells, check_summary
 from evenglot.progress import Bars
 from tests.corpus.conftest import configure, corpus, sentences
 from tests.corpus.test_prepare import BROKEN, break_corpus
@@ -329,3 +330,14 @@ def test_losses_per_token_of_several_target_languages_are_doubted(corpus, config
     assert not doubted(into_many, "balance={strategy: proportional}")
     assert not doubted(into_many)
     assert not doubted(chi)
+
+
+def test_missing_language_identification_is_told(monkeypatch):
+    empty = Check([], [], [])
+    assert "langid" not in check_summary(empty)
+    monkeypatch.setitem(sys.modules, "py3langid", None)  # whoever imports it gets a ModuleNotFoundError
+    identifier.cache_clear()
+    try:
+        assert '"evenglot[langid]"' in check_summary(empty)
+    finally:
+        identifier.cache_clear()
