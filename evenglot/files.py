@@ -122,16 +122,18 @@ def lock(
 
 
 @contextmanager
-def finished_file(path: Path) -> Iterator[BinaryIO]:
+def finished_file(path: Path, *, own: bool = False) -> Iterator[BinaryIO]:
     """A temporary file to write into, synced and renamed to `path` at the end of the block, deleted after an error.
 
-    Links are followed. Anything but a regular file (a pipe, /dev/null, /dev/stdout) is appended to, not replaced.
+    Links are followed. Anything but a regular file (a pipe, /dev/null, /dev/stdout) is appended to, not replaced; but
+    what stands in the place of a file of our `own`, whose name nobody has chosen, is replaced.
     """
-    if path.exists() and (not path.is_file() or _is_descriptor(path)):
+    is_regular = path.is_file() or not path.exists()
+    if not own and (not is_regular or _is_descriptor(path)):
         with full_disk_named(path), path.open("ab") as stream:
             yield stream
         return
-    path = path.resolve()
+    path = path.resolve() if is_regular else path
     _remove_abandoned(path)
     unfinished, file = _create_beside(path)
     try:
@@ -186,15 +188,15 @@ def _is_descriptor(path: Path) -> bool:
         path = folder / path.readlink()
 
 
-def write_text(path: Path, text: str) -> None:
-    """Write a text file atomically."""
-    with finished_file(path) as file:
+def write_text(path: Path, text: str, *, own: bool = False) -> None:
+    """Write a text file atomically; `own` as in `finished_file`."""
+    with finished_file(path, own=own) as file:
         file.write(text.encode("utf-8"))
 
 
 def write_json(path: Path, content: Any) -> None:
-    """Write a JSON file atomically."""
-    write_text(path, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
+    """Write a JSON file of our own atomically."""
+    write_text(path, json.dumps(content, indent=1, ensure_ascii=False) + "\n", own=True)
 
 
 def without_paths(value: Any, root: Path) -> Any:

@@ -9,9 +9,10 @@ import re
 import stat
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 LARGEST_JSON = 1 << 28  # bytes; that of a run with thousands of directions is far smaller
+LARGEST_TEXT = 1 << 24  # bytes; of settings and ids, not of corpora
 LARGEST_INTEGER = 2**63
 DEEPEST = 50  # levels of nesting; our files have fewer than ten
 # Do not wait for the other end of a pipe. Windows has O_BINARY instead of the others.
@@ -43,13 +44,28 @@ def read_bytes(path: Path, most: int | None = None) -> bytes:
 
     A pipe or a device could have no end, and a file that is too large would be read for long before it is refused.
     """
-    with open(os.open(path, _READ), "rb") as file:
-        status = os.fstat(file.fileno())
-        if not stat.S_ISREG(status.st_mode):
-            raise UnreadableError("not a regular file")
-        if most is not None and status.st_size > most:
+    with open_regular(path) as file:
+        size = os.fstat(file.fileno()).st_size
+        if most is not None and size > most:
             raise UnreadableError(f"larger than {most:,} bytes")
-        return file.read(status.st_size)
+        return file.read(size)
+
+
+def open_regular(path: Path) -> BinaryIO:
+    """Open a regular file for reading; UnreadableError for anything else, without waiting for it."""
+    descriptor = os.open(path, _READ)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise UnreadableError("not a regular file")
+    return open(descriptor, "rb")
+
+
+def read_text(path: Path, most: int = LARGEST_TEXT) -> str:
+    """The text of a regular file; UnreadableError if it is another kind of file, too large, or not UTF-8."""
+    try:
+        return read_bytes(path, most).decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise UnreadableError(f"not UTF-8 (byte 0x{error.object[error.start]:02x} at {error.start})") from error
 
 
 def read_json(path: Path, most: int = LARGEST_JSON) -> Any:

@@ -186,6 +186,19 @@ def test_what_is_no_file_is_written_to_and_not_replaced(tmp_path):
     assert (tmp_path / "pipe").is_fifo()
 
 
+@pytest.mark.parametrize("kind", ["pipe", "device"])
+def test_what_stands_in_the_place_of_a_file_of_our_own_is_replaced(tmp_path, kind):
+    (device := tmp_path / "device").symlink_to("/dev/null")
+    file = device if kind == "device" else tmp_path / "pipe"
+    if kind == "pipe":
+        os.mkfifo(file)
+    write_json(file, 1)
+    assert file.is_file()
+    assert not file.is_symlink()
+    assert file.read_text() == "1\n"
+    assert Path("/dev/null").is_char_device()
+
+
 def test_standard_output_by_name_is_added_to(tmp_path):
     program = "from pathlib import Path; from evenglot.files import write_text; write_text(Path('/dev/stdout'), 'text')"
     piped = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True, text=True)

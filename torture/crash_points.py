@@ -150,6 +150,8 @@ def content(folder: Path) -> dict[str, str]:
 
 
 def _print(file: Path) -> str:
+    if not file.is_file():
+        return "not a regular file"
     try:
         return _said(file)
     except ValueError:  # half of a file

@@ -1,4 +1,4 @@
-"""Every file of a run, a store, an export and a grid's results: truncated, flipped, zeroed, swapped, deleted.
+"""Every file of a run, a store, an export and a grid's results: truncated, flipped, zeroed, swapped, deleted, a pipe.
 
 Every command that reads them must name the file or its folder, in an error or a warning, or end as with intact ones.
 What reports show of the log and the configuration of a run is counted apart (`SHOWN`).
@@ -20,9 +20,10 @@ from typer.testing import CliRunner
 
 from evenglot.cli import app
 from torture.crash_points import Scene, content, differences, training
-from torture.files import alarm
+from torture.files import Hang, alarm
 
 KINDS = ("truncate", "flip", "zero", "swap", "delete")
+PIPE = b"a pipe"  # instead of the file: whoever waits for its other end waits for ever
 SECONDS = 300  # after which a command counts as hanging: the slowest needs few
 DIGITS = re.compile(r"\d+")
 LOCKS = (".lock", ".grid.lock")  # always empty
@@ -82,8 +83,9 @@ def attack(scene: Scene, tree: str, seed: int, share: float = 1.0) -> tuple[Coun
     if bad := [reader.command[0] for reader, (_, failed, _) in expected.items() if failed]:
         raise AssertionError(f"{tree}: undamaged, but refused by {bad}")
     files = [path for path in sorted((scene.pristine / tree).rglob("*")) if path.is_file() and path.name not in LOCKS]
+    kinds = KINDS if tree == "export" else (*KINDS, "pipe")  # an export is read by a script of a few lines
     for file in files:
-        for kind in KINDS:
+        for kind in kinds:
             if chance.random() >= share:
                 continue
             name = file.relative_to(scene.pristine)
@@ -117,6 +119,8 @@ def _damaged(kind: str, file: Path, files: list[Path], chance: random.Random) ->
                 each for each in others if each.suffix == file.suffix
             ]
             return chance.choice(alike or others).read_bytes()
+        case "pipe":
+            return PIPE
     return None
 
 
@@ -167,18 +171,30 @@ def _outcome(scene: Scene, tree: str, reader: Reader, damage: tuple[Path, bytes 
     _restore(scene, tree)
     if damage is not None:
         file = scene.live / damage[0]
-        file.unlink() if damage[1] is None else file.write_bytes(damage[1])
+        _put(file, damage[1])
     words = scene.words(reader.command)
     if words[0] == "python":
         return _of_python(scene, words)
-    with alarm(SECONDS):
-        done = CliRunner().invoke(app, words)
+    try:
+        with alarm(SECONDS):
+            done = CliRunner().invoke(app, words)
+    except Hang:
+        return None, None, f"hangs: {SECONDS} s"  # type: ignore[return-value]
     said = f"{done.output}{done.exception or ''}"
     if done.exit_code and not isinstance(done.exception, ValueError | OSError | SystemExit):
         return None, None, repr(done.exception)  # type: ignore[return-value]
     if reader.writes is None:
         return done.stdout, bool(done.exit_code), said
     return content(scene.live / reader.writes), bool(done.exit_code), said
+
+
+def _put(file: Path, spoilt: bytes | None) -> None:
+    if spoilt is not None and spoilt is not PIPE:
+        file.write_bytes(spoilt)
+        return
+    file.unlink()
+    if spoilt is PIPE:
+        os.mkfifo(file)
 
 
 def _of_python(scene: Scene, words: list[str]) -> Outcome:

@@ -215,7 +215,7 @@ The learning rate rises linearly for `warmup` updates. Then it depends on the sc
         resume="free",
         grid="free",
     )
-    threads: Count | None = key(
+    threads: Annotated[int, Field(ge=1, le=1024)] | None = key(
         None,
         "CPU threads; null: OMP_NUM_THREADS, or all cores, divided among the processes.",
         resume="free",

@@ -15,6 +15,7 @@ from typing import Any
 from evenglot.corpus.cells import path_of
 from evenglot.corpus.zipped import EXPANSION, SMALL
 from evenglot.extras import missing
+from evenglot.reading import read_text
 from evenglot.text_file import CorpusError, TextFile
 
 BATCH_ROWS = 8192
@@ -28,7 +29,7 @@ Advance = Callable[[int], object]
 def arrow_files(state: Path) -> list[Path]:
     """The files of a dataset folder, in their order, from its state.json."""
     try:
-        content = json.loads(state.read_text(encoding="utf-8"))
+        content = json.loads(read_text(state))
         names = [entry["filename"] for entry in content["_data_files"]]
         moved = content.get("_indices_data_files")
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:

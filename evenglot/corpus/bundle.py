@@ -20,6 +20,7 @@ from zlib import crc32
 
 from evenglot.corpus import artefacts
 from evenglot.corpus.artefacts import BEGUN, JOURNAL, DamagedError, key_of
+from evenglot.reading import LARGEST_JSON, open_regular, read_text
 
 COPY_BYTES = 1 << 22
 
@@ -108,7 +109,7 @@ def _copy(folder: Path, entry: Entry, part: PartWriter) -> dict[str, Any]:
 
 def _chunks(folder: Path, section: Section) -> Iterator[bytes]:
     name, start, left, _ = section
-    with (folder / name).open("rb") as file:
+    with open_regular(folder / name) as file:
         file.seek(start)
         while left and (content := file.read(min(left, COPY_BYTES))):
             left -= len(content)
@@ -152,7 +153,7 @@ def _journal(folder: Path) -> list[Entry]:
     """The complete parts of a bundle whose writing was interrupted."""
     entries = []
     try:
-        for line in (folder / JOURNAL).read_text(encoding="utf-8").splitlines():
+        for line in read_text(folder / JOURNAL, LARGEST_JSON).splitlines():
             entry = json.loads(line)
             if isinstance(entry, dict) and {"key", "sections", "about"} <= set(entry):
                 entries.append(entry)

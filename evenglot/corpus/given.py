@@ -17,6 +17,7 @@ from evenglot.corpus.pretrained import tokenizer_hash
 from evenglot.corpus.read import CorpusError
 from evenglot.directions import SIDES, Side, tag_kind
 from evenglot.files import digest
+from evenglot.reading import UnreadableError, read_bytes
 from evenglot.symbols import EOS, PAD, UNK
 
 CONTROL = 3  # the type of a piece that never occurs in text
@@ -84,8 +85,10 @@ def _read(folder: Path) -> dict[Side, bytes]:
     for side in SIDES:
         file = folder / f"{side}.model"
         try:
-            models[side] = file.read_bytes()
+            models[side] = read_bytes(file)
             sentencepiece.SentencePieceProcessor(model_proto=models[side])
+        except UnreadableError as error:
+            raise CorpusError(f"{file}: {error}") from error
         except OSError as error:
             raise CorpusError(f"{file}: cannot be read: {(error.strerror or str(error)).lower()}") from error
         except RuntimeError as error:

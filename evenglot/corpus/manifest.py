@@ -31,6 +31,7 @@ class VocabularyFacts:
     """What the manifest says about the vocabularies."""
 
     artefact: str
+    kind: str = ""
     pieces: Mapping[str, int]
     asked: Mapping[str, int]
     dtype: Mapping[str, str]
@@ -68,6 +69,8 @@ def refuse_invalid(content: Mapping[str, Any]) -> None:
         raise ValueError("`vocabulary.tags`: expected tags, or pairs of language and code")
     for name, parts in content["directions"].items():
         parse(whole_direction(name))
+        if "train" not in parts:
+            raise ValueError(f"`directions.{name}`: has no training text")
         for split, part in parts.items():
             _refuse_invalid_part(part, known, f"directions.{name}.{split}")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections import Counter
 from collections.abc import Generator, Iterable, Iterator, Mapping
@@ -57,9 +56,10 @@ from evenglot.corpus.vocabulary import (
 )
 from evenglot.corpus.workers import each, processes_for
 from evenglot.directions import SIDES, Direction, Side, tag, tag_kind
-from evenglot.files import LOCK, UNFINISHED, LockedError, digest, full_disk_named, lock
+from evenglot.files import LOCK, UNFINISHED, LockedError, digest, full_disk_named, lock, write_text
 from evenglot.processor import cores
 from evenglot.progress import WORTH_A_LINE, Advance, Bars
+from evenglot.reading import read_json
 from evenglot.seeding import generator
 from evenglot.text_file import Corpus
 from evenglot.wording import duration
@@ -108,7 +108,7 @@ def _is_ours(root: Path) -> bool:
     names = {path.name for path in root.iterdir()}
     if MANIFEST in names:
         with suppress(OSError, ValueError, TypeError):
-            return "artefacts" in json.loads((root / MANIFEST).read_text(encoding="utf-8"))
+            return "artefacts" in read_json(root / MANIFEST)
         return any(artefacts.NAME.fullmatch(name) for name in names) or "train" in names  # damaged
     others = names - {LOCK, CONFIG, *PLACES}
     return all(artefacts.NAME.fullmatch(name) or name.endswith(UNFINISHED) for name in others)
@@ -130,7 +130,7 @@ def _prepare(config: Config, root: Path, bars: Bars) -> Store:
     store = _finished(root, settings, bars)
     if store is None:
         content = _make(config, root, bars)
-        config.save(root / CONFIG)
+        write_text(root / CONFIG, config.to_yaml(), own=True)
         about = {"made_by": f"evenglot {__version__}", "config": config_key(root)}
         write_manifest(root, {"settings": settings, **about, **content})
         store = open_store(root, verify=False)

@@ -28,7 +28,7 @@ from evenglot.corpus.tokenizers import Tokenizers, open_tokenizers
 from evenglot.corpus.vocabulary import Coverage
 from evenglot.directions import SIDES, Side
 from evenglot.files import sha256, write_json
-from evenglot.reading import LaterFormatError, read_json, refuse_later
+from evenglot.reading import LaterFormatError, read_json, read_text, refuse_later
 from evenglot.sequences import Ids, ParallelSequences, Sequences
 from evenglot.wording import counted
 
@@ -80,7 +80,7 @@ class Store:
         vocabulary = self.manifest["vocabulary"]
         starved = [language for language, row in vocabulary["coverage"].items() if Coverage(**row).starved]
         small = [side for side in SIDES if vocabulary["pieces"][side] < 0.9 * vocabulary["asked"][side]]
-        is_given = "given" in vocabulary or vocabulary["kind"] == "pretrained"
+        is_given = "given" in vocabulary or vocabulary.get("kind") == "pretrained"
         advice = (
             "it comes with model.init or vocabulary.from, so only a model with a vocabulary of its own would do better"
             if is_given
@@ -218,7 +218,7 @@ def _section(folder: Path, sections: Mapping[str, Section], name: str) -> Sectio
 def config_key(root: Path) -> str | None:
     """A hash of the sections of config.yaml that describe the text and its preparation; None without such a file."""
     try:
-        content, _ = yaml12.parse((root / CONFIG).read_text(encoding="utf-8"))
+        content, _ = yaml12.parse(read_text(root / CONFIG))
         parts = {name: dict(content[name]) for name in ("data", "clean", "vocabulary", "store")}
     except (OSError, ValueError, KeyError, TypeError):
         return None

@@ -14,6 +14,7 @@ from evenglot.config.data import DataSettings
 from evenglot.corpus.artefacts import DamagedError
 from evenglot.corpus.tokenizers import SentencePieceTokenizers, Tokenizers, open_tokenizers
 from evenglot.directions import SIDES, Side, tag_kind
+from evenglot.reading import UnreadableError, read_bytes
 from evenglot.runs.checkpoint import Checkpoint
 from evenglot.runs.run import Run
 
@@ -71,6 +72,8 @@ def _read(run: Run, side: Side, state: Mapping[str, Any]) -> Vocabulary:
 
 def _content(file: Path) -> bytes:
     try:
-        return file.read_bytes()
+        return read_bytes(file)
+    except UnreadableError as error:
+        raise DamagedError(file, str(error), ADVICE) from error
     except OSError as error:
         raise DamagedError(file, f"cannot be read: {(error.strerror or str(error)).lower()}", ADVICE) from error

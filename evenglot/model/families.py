@@ -14,6 +14,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from evenglot.reading import read_text
 from evenglot.symbols import Symbols
 
 CONFIG, WEIGHTS, WEIGHTS_INDEX = "config.json", "model.safetensors", "model.safetensors.index.json"
@@ -112,7 +113,7 @@ def read_config(folder: Path) -> PretrainedConfig:
     """Read config.json of a checkpoint; PretrainedError if there is none, or of a model that cannot be trained."""
     file = folder / CONFIG
     try:
-        content = json.loads(file.read_text(encoding="utf-8"))
+        content = json.loads(read_text(file))
     except (FileNotFoundError, NotADirectoryError) as error:
         raise PretrainedError(f"{folder}: {_what_is_there(folder)}") from error
     except (OSError, ValueError, RecursionError) as error:
@@ -144,8 +145,8 @@ def weight_files(folder: Path) -> list[Path]:
     index = folder / WEIGHTS_INDEX
     if index.is_file():
         try:
-            names = sorted(map(str, set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values())))
-        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            names = sorted(map(str, set(json.loads(read_text(index))["weight_map"].values())))
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise PretrainedError(f"{index}: damaged") from error
         missing = [name for name in names if not (folder / name).is_file()]
         if missing:

@@ -10,6 +10,7 @@ from typing import Any
 
 from evenglot import __version__, yaml12
 from evenglot.files import without_paths
+from evenglot.reading import UnreadableError, read_text
 from evenglot.reporting.page_comparison import comparison_data
 from evenglot.reporting.page_summary import facts, figures, sentences
 from evenglot.reporting.samples import samples, split_with_translations
@@ -125,11 +126,11 @@ def _config(file: Path, root: Path) -> str:
     if not file.exists():
         return ""
     try:
-        content, _ = yaml12.parse(file.read_text(encoding="utf-8"))
+        content, _ = yaml12.parse(read_text(file))
     except yaml12.YamlError:
         return ""
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{file}: not UTF-8 ({error})") from error
+    except UnreadableError as error:
+        raise ValueError(f"{file}: {error}") from error
     return HEADING + yaml12.dump(without_paths(content, root))
 
 

@@ -15,7 +15,7 @@ import re
 import shutil
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -30,14 +30,16 @@ from evenglot.model import families
 from evenglot.model.families import PretrainedError
 from evenglot.model.interface import TranslationModel
 from evenglot.model.pretrained import build_pretrained, load_pretrained, untie
-from evenglot.model.shape import Shape
+from evenglot.model.shape import MOST_POSITIONS, Shape
 from evenglot.model.transformer import Transformer
 from evenglot.reading import LaterFormatError, UnreadableError, parse_json, read_bytes, read_json, refuse_later
 from evenglot.records import read_record
+from evenglot.wording import one_line
 
 FORMAT = 1  # of all files; state.json of earlier checkpoints does not say it
 MODEL, OPTIMIZER, STATE = "model.safetensors", "optimizer.safetensors", "state.json"
 STEP_NAME = re.compile(r"step-(\d{8,})")
+LAYERS = ("encoder_layers", "decoder_layers", "num_layers", "num_decoder_layers")  # in descriptions of transformers
 OTHER_NAME = re.compile(r"(?!step-)\w[\w.-]*(?<!\.unfinished)")
 
 
@@ -52,6 +54,17 @@ class Content:
     model: dict[str, Tensor]
     optimizer: dict[str, Tensor]  # empty if none was saved
     state: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class _Described:
+    """What the state of a training says about its model, for those who translate with it. Older ones lack some."""
+
+    shape: Shape | None = None
+    vocabulary: Mapping[str, str] = field(default_factory=dict)  # SHA-256 of files by name
+    pretrained: Mapping[str, Any] | None = None
+    lora: Mapping[str, Any] | None = None
+    init: str | None = None
 
 
 @dataclass(frozen=True)
@@ -185,6 +198,10 @@ def _read_state(folder: Path) -> dict[str, Any]:
         raise DamagedCheckpointError(f"{file}: damaged or unreadable") from error
     if not intact:
         raise DamagedCheckpointError(f"{file}: changed since it was written")
+    try:
+        read_record(_Described, about["state"])
+    except ValueError as error:
+        raise DamagedCheckpointError(f"{file}: {error}") from error
     named = STEP_NAME.fullmatch(folder.name)
     if named and int(named[1]) != about["step"]:
         raise DamagedCheckpointError(f"{file}: has step {about['step']}, which does not match the name of its folder")
@@ -405,13 +422,13 @@ def model_of(content: Content, folder: Path, init: str | None = None) -> Transla
     DamagedCheckpointError if the weights do not fit its description, before memory is allocated for it.
     """
     state = content.state
-    if "lora" in state:
-        adapted = load_pretrained(_verified_init(init, state["init"]), lora=state["lora"])
+    if (lora := state.get("lora")) is not None:
+        adapted = load_pretrained(_verified_init(init, state.get("init")), lora=lora)
         refuse_misfit(adapted, content.model, folder)
         adapted.load_state_dict(content.model)
         return adapted.merge().eval()
     if (pretrained := state.get("pretrained")) is not None:
-        model: TranslationModel = build_pretrained(pretrained)
+        model: TranslationModel = _pretrained(pretrained, content.model, folder)
     else:
         model = _transformer(content, folder)
     refuse_misfit(model, content.model, folder)
@@ -419,7 +436,7 @@ def model_of(content: Content, folder: Path, init: str | None = None) -> Transla
     return model.eval()
 
 
-def _verified_init(init: str | None, expected: str) -> Path:
+def _verified_init(init: str | None, expected: str | None) -> Path:
     """The folder of the pretrained model that adapters were trained for; PretrainedError if it has another one."""
     folder = Path(init or "")
     try:
@@ -432,6 +449,21 @@ def _verified_init(init: str | None, expected: str) -> Path:
             "model.init in config.yaml of the run"
         )
     return folder
+
+
+def _pretrained(described: Mapping[str, Any], weights: Mapping[str, Tensor], folder: Path) -> TranslationModel:
+    layers = sum(number for key in LAYERS if type(number := described.get(key)) is int)
+    sizes = [MOST_POSITIONS, *(size for tensor in weights.values() for size in tensor.shape)]
+    if layers > len(weights) or any(type(each) is int and each > max(sizes) for each in described.values()):
+        raise DamagedCheckpointError(f"{folder / STATE}: describes a larger model than {MODEL} has")
+    try:
+        with torch.device("meta"):  # knows all sizes and takes no memory
+            refuse_misfit(build_pretrained(described), weights, folder)
+        return build_pretrained(described)
+    except (DamagedCheckpointError, MemoryError, ModuleNotFoundError):
+        raise
+    except Exception as error:  # of a strange description, transformers raises anything
+        raise DamagedCheckpointError(f"{folder / STATE}: `pretrained`: {one_line(error)}") from error
 
 
 def _transformer(content: Content, folder: Path) -> Transformer:

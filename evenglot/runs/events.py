@@ -20,9 +20,12 @@ from evenglot.records import require, shapes_of
 
 FORMAT = 2  # 1: the `config` event has no `format`, and warnings have no `kind` and no `direction`
 
+SECTIONS = {"data", "clean", "vocabulary", "store", "balance", "batches", "model", "train"}  # of `config`
+
 Shares = Mapping[str, float]
 Losses = Mapping[str, float]
 Values = Mapping[str, float | None]  # None: not observed, or not finite
+_LEAST_0: dict[str, Any] = {"least": 0}  # metadata of a field whose numbers are not negative
 _OMIT_NONE = {"omit_none": True}  # metadata of a field that is omitted from the JSON object if it is None
 
 
@@ -30,7 +33,7 @@ _OMIT_NONE = {"omit_none": True}  # metadata of a field that is omitted from the
 class Event:
     """Fields of all events. Mappings in subclasses are keyed by direction unless stated otherwise."""
 
-    step: int  # updates done so far
+    step: int = field(metadata=_LEAST_0)  # updates done so far
     time: str = ""  # ISO 8601; the log fills it in
     extra: Mapping[str, Any] = field(default_factory=dict)  # unknown keys
 
@@ -46,10 +49,10 @@ class UnknownEvent(Event):
 class DirectionFacts:
     """Size and planned sampling of a direction before the first update."""
 
-    pairs: int
-    target_tokens: int = 0
-    p: float  # share of the data
-    q: float | None = None  # share of the first mixture
+    pairs: int = field(metadata=_LEAST_0)
+    target_tokens: int = field(default=0, metadata=_LEAST_0)
+    p: float = field(metadata=_LEAST_0)  # share of the data
+    q: float | None = field(default=None, metadata=_LEAST_0)  # share of the first mixture
     passes_per_interval: float | None = None
     total_passes: float | None = None
 
@@ -105,10 +108,10 @@ class IntervalEvent(Event):
     """
 
     interval: int = 0
-    mixture: Shares = field(default_factory=dict)
-    target: Shares = field(default_factory=dict)
-    pairs: Mapping[str, int] = field(default_factory=dict)
-    updates: int = 0
+    mixture: Shares = field(default_factory=dict, metadata=_LEAST_0)
+    target: Shares = field(default_factory=dict, metadata=_LEAST_0)
+    pairs: Mapping[str, int] = field(default_factory=dict, metadata=_LEAST_0)
+    updates: int = field(default=0, metadata=_LEAST_0)
     tokens: int = 0
     padding: float | None = None
     lag: int | None = field(default=None, metadata=_OMIT_NONE)
@@ -127,7 +130,7 @@ class StepEvent(Event):
     seconds: float = 0.0
     interval: int = 0
     total_updates: int | None = None
-    target: Shares | None = field(default=None, metadata=_OMIT_NONE)
+    target: Shares | None = field(default=None, metadata=_OMIT_NONE | _LEAST_0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,7 +139,7 @@ class ProbeEvent(Event):
 
     seconds: float = 0.0
     cosines: Values = field(default_factory=dict)
-    target: Shares | None = field(default=None, metadata=_OMIT_NONE)
+    target: Shares | None = field(default=None, metadata=_OMIT_NONE | _LEAST_0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -144,13 +147,13 @@ class BalanceEvent(Event):
     """An interval is over: the losses the strategy used, what was sampled, and the next mixture."""
 
     interval: int = 0
-    mixture: Shares = field(default_factory=dict)
-    target: Shares = field(default_factory=dict)
+    mixture: Shares = field(default_factory=dict, metadata=_LEAST_0)
+    target: Shares = field(default_factory=dict, metadata=_LEAST_0)
     losses: Values = field(default_factory=dict)
     interval_losses: Values = field(default_factory=dict)
     baseline: Values = field(default_factory=dict)
-    realised: Shares = field(default_factory=dict)
-    passes: Shares = field(default_factory=dict)
+    realised: Shares = field(default_factory=dict, metadata=_LEAST_0)
+    passes: Shares = field(default_factory=dict, metadata=_LEAST_0)
     changed: bool = True
 
 
@@ -275,9 +278,17 @@ def parse(content: object, version: int = FORMAT) -> Event:
     if version < FORMAT:
         content = migrate(name, content)
     found = _read(KINDS.get(name, UnknownEvent), content)
-    if isinstance(found, ConfigEvent) and not 1 <= found.format <= FORMAT:
-        raise ValueError(f"`format`: version {found.format} is not supported (at most {FORMAT}); upgrade evenglot")
+    if isinstance(found, ConfigEvent):
+        _refuse_invalid(found)
     return found
+
+
+def _refuse_invalid(found: ConfigEvent) -> None:
+    if not 1 <= found.format <= FORMAT:
+        raise ValueError(f"`format`: version {found.format} is not supported (at most {FORMAT}); upgrade evenglot")
+    for name in SECTIONS & found.config.keys():
+        if not isinstance(found.config[name], dict):
+            raise ValueError(f"`config.{name}`: expected dict, got {type(found.config[name]).__name__}")
 
 
 def migrate(name: str, content: dict[str, Any]) -> dict[str, Any]:

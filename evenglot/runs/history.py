@@ -86,6 +86,8 @@ def history(events: Sequence[Event], unit: str = "updates") -> History:
     if not configs:
         raise LogNotStartedError("the log has no `config` event yet; wait until training has started")
     about = configs[0]
+    if not about.directions:
+        raise ValueError("the `config` event of the log has no directions")
     facts = about.directions
     names = sorted(facts, key=lambda name: (-facts[name].pairs, name))
     balances, validations = of_kind(events, BalanceEvent), of_kind(events, ValidationEvent)

@@ -43,6 +43,8 @@ class Log:
         self._file: BinaryIO | None = None
         self._hash = hashlib.sha256()  # of the whole file, continued with each event
         if path is not None:
+            if path.exists() and not path.is_file():
+                raise ValueError(f"{path}: not a regular file; expected the log of a run")
             path.parent.mkdir(parents=True, exist_ok=True)
             self._file = path.open("a+b")
             self._cut(self.size)
@@ -182,7 +184,7 @@ def _objects(path: Path) -> Iterator[tuple[int, Any]]:
 
 def last_step(path: Path) -> int:
     """The `step` of the last complete line of a log; 0 if there is none. Reads only the end of the file."""
-    if not path.exists():
+    if not path.is_file():
         return 0
     with path.open("rb") as log:
         size, tail = log.seek(0, os.SEEK_END), TAIL

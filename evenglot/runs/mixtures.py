@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from itertools import pairwise
 
@@ -27,7 +28,7 @@ def stages_of(events: Sequence[Event]) -> list[Stage]:
     for interval, end in zip(intervals, [*(event.step for event in intervals[1:]), last], strict=True):
         updates = end - interval.step  # fewer than planned if the run, or the strategy, ended it early
         if updates > 0:
-            drawn = sum(interval.pairs.values())
+            drawn = sum(_checked(interval.pairs, about).values())
             pairs = drawn * min(1.0, updates / interval.updates) if interval.updates else drawn
             stages.append(Stage(_shares(about, events, interval, end), pairs))
     if not stages:
@@ -38,21 +39,34 @@ def stages_of(events: Sequence[Event]) -> list[Stage]:
 def _shares(about: ConfigEvent, events: Sequence[Event], interval: IntervalEvent, end: int) -> dict[str, float]:
     if not reweights(about):
         return _normalised(interval.pairs)
-    q = average(_targets(events, interval, end))
+    q = average(_targets(about, events, interval, end))
     facts = about.directions
     if not all(facts[name].target_tokens for name in q):  # an old log: assume sentences of the same mean length
         return q
-    return _normalised({name: q[name] * facts[name].pairs / facts[name].target_tokens for name in q})
+    pairs = {name: q[name] * facts[name].pairs / facts[name].target_tokens for name in q}
+    return _normalised(_checked(pairs, about))
 
 
-def _targets(events: Sequence[Event], interval: IntervalEvent, end: int) -> list[Stage]:
+def _targets(about: ConfigEvent, events: Sequence[Event], interval: IntervalEvent, end: int) -> list[Stage]:
     """The strategy's q in an interval, each with the number of updates for which it was used."""
     told = [event for event in events if isinstance(event, IntervalEvent | StepEvent | ProbeEvent)]
     changes: dict[int, Shares] = {}
     for event in told:
         if interval.step <= event.step < end and (shares := aimed_at(event)):
-            changes[event.step] = shares
+            changes[event.step] = _checked(shares, about)
+    if not changes:
+        raise ValueError(f"log.jsonl: has no shares for the interval that began at update {interval.step}")
     return [Stage(changes[step], following - step) for step, following in pairwise([*changes, end])]
+
+
+def _checked(amounts: Shares, about: ConfigEvent) -> Shares:
+    """These amounts; ValueError unless they are those of the directions of the run, and some are larger than 0."""
+    if amounts.keys() != about.directions.keys():
+        other = min(amounts.keys() ^ about.directions.keys())
+        raise ValueError(f"log.jsonl: the shares of an interval and the directions of the run differ in {other}")
+    if not 0 < sum(amounts.values()) < math.inf:
+        raise ValueError("log.jsonl: the shares of an interval have no sum that they could be divided by")
+    return amounts
 
 
 def _normalised(amounts: Shares) -> dict[str, float]:

@@ -17,7 +17,8 @@ from evenglot.config.balance import model_of
 from evenglot.config.changes import FREE_ON_RESUME, REMEDIES, free_on_resume
 from evenglot.config.models import HEADINGS
 from evenglot.directions import Side
-from evenglot.files import LOCK, UNFINISHED, finished_folder
+from evenglot.files import LOCK, UNFINISHED, finished_folder, write_text
+from evenglot.reading import UnreadableError, read_text
 from evenglot.runs.events import ConfigEvent, DoneEvent, Event, ResumeEvent, of_kind
 from evenglot.runs.frames import Library, frame
 from evenglot.runs.log import read_log
@@ -112,6 +113,8 @@ class Run:
         """Load the configuration of the run, with these settings ('section.key=value') changed."""
         if not self.config_file.exists():
             raise RunError(f"{self.folder}: not a run folder (no config.yaml); create one with `evenglot train`")
+        if not self.config_file.is_file():  # a user may pipe a configuration, but not into a run
+            raise RunError(f"{self.config_file}: not a regular file; restore a backup")
         return load_config(self.config_file, overrides, check_files=False, hints=False)
 
     def settings(self, events: Sequence[Event]) -> Mapping[str, Any]:
@@ -147,7 +150,7 @@ class Run:
     def begin(self, config: Config, vocabularies: Iterable[Path]) -> None:
         """Write the configuration and copy the files of the vocabularies."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        config.save(self.config_file)
+        write_text(self.config_file, config.to_yaml(), own=True)
         with finished_folder(self.vocabulary) as unfinished:
             for file in vocabularies:
                 shutil.copy(file, unfinished / file.name)
@@ -167,10 +170,19 @@ class Run:
                 "another folder with --out"
             )
         self.refuse_if_emptied()
-        written = self.config_file.read_text(encoding="utf-8") if self.config_file.exists() else None
+        written = self._written_config()
         logged = self.log_file.exists() and self.log_file.stat().st_size > 0  # empty: of a run that failed to start
         if (written is not None and not written.startswith(HEADINGS)) or (written is None and logged):
             raise RunError(f"{self.folder}: contains files that no run wrote; choose another folder with --out")
+
+    def _written_config(self) -> str | None:
+        """The text of config.yaml; None if there is none, empty if it is not text."""
+        try:
+            return read_text(self.config_file)
+        except FileNotFoundError:
+            return None
+        except UnreadableError:
+            return ""
 
     def refuse_other_files(self) -> None:
         """Refuse a folder that has no run, but files that are not of one; before anything is written there."""

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from evenglot.directions import Direction, parse
-from evenglot.reading import read_json
+from evenglot.reading import read_bytes, read_json
 from evenglot.records import read_record
 from evenglot.runs.events import CheckpointEvent, DoneEvent, Event, ValidationEvent, of_kind
 from evenglot.runs.run import Run, RunError
@@ -54,8 +54,8 @@ def read_scores_file(file: Path) -> Scores:
             means = {key: mean for key, mean in half.items() if key != "directions"}
             if wrong := [metric for metric, mean in means.items() if not isinstance(mean, int | float | None)]:
                 raise ValueError(f"`low_resource`, `high_resource`: no number for {wrong[0]}")
-        if not isinstance(scores.made.get("step", 0), int):
-            raise ValueError("`made`: step is not a number of updates")
+        if {"which", "step"} & set(scores.made) and type(scores.made.get("step")) is not int:
+            raise ValueError("`made.step`: expected a number of updates")
         if any(len(each) != 2 for each in scores.translations.values()):
             raise ValueError("`translations`: expected sizes and checksums")
     except FileNotFoundError:
@@ -111,8 +111,8 @@ def translation_file(folder: Path, direction: Direction) -> Path:
 def read_lines(file: Path) -> list[str]:
     """Lines of a UTF-8 file, split at line feeds only."""
     try:
-        lines = file.read_bytes().decode("utf-8").split("\n")
-    except (OSError, UnicodeDecodeError) as error:
+        lines = read_bytes(file).decode("utf-8").split("\n")
+    except (OSError, ValueError) as error:
         raise RunError(f"{file}: cannot read translations: {error}; run `evenglot score` again") from error
     return lines[:-1] if lines[-1] == "" else lines
 

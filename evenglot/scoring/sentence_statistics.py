@@ -46,7 +46,7 @@ class SentenceStatistics:
         for name, by_metric in self.counts.items():
             arrays[f"{name}/references"] = np.array(self.references[name])
             arrays |= {f"{name}/{metric}": _compact(values) for metric, values in by_metric.items()}
-        with finished_file(file) as out:
+        with finished_file(file, own=True) as out:
             np.savez_compressed(out, allow_pickle=False, **arrays)
 
     @staticmethod

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -13,6 +12,7 @@ from torch import Tensor
 from evenglot.corpus.given import tag_ids
 from evenglot.corpus.store import Store
 from evenglot.directions import SIDES
+from evenglot.files import sha256
 from evenglot.model.shape import Shape
 from evenglot.model.transformer import Transformer
 from evenglot.runs.run import Run, RunError
@@ -55,5 +55,5 @@ def max_positions(run: Run) -> int:
 def _refuse_other_vocabulary(run: Run, state: Mapping[str, Any]) -> None:
     for name, expected in state.get("vocabulary", {}).items():
         file = run.vocabulary / name
-        if hashlib.sha256(file.read_bytes()).hexdigest() != expected:
+        if not file.is_file() or sha256(file) != expected:
             raise RunError(f"{file}: changed since that run was trained, so its model cannot be used; restore a backup")

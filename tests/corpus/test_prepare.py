@@ -220,7 +220,7 @@ def test_pairs_are_removed_for_stated_reasons_only(configure, corpus):
         "held_out.*/meta.json",
     ],
 )
-@pytest.mark.parametrize("damage", ["cut", "flip", "remove"])
+@pytest.mark.parametrize("damage", ["cut", "flip", "remove", "pipe"])
 def test_damage_is_said_and_mended(configure, corpus, victim, damage):
     store = prepare(configure(), Bars())
     expected = content_of(store.folder)
@@ -232,6 +232,8 @@ def test_damage_is_said_and_mended(configure, corpus, victim, damage):
         path.write_bytes(content[:-9] + bytes([content[-9] ^ 0x55]) + content[-8:])
     else:
         path.unlink()
+        if damage == "pipe":
+            os.mkfifo(path)
     with pytest.raises(DamagedError, match="evenglot prepare"):
         open_store(store.folder)
     said = io.StringIO()
@@ -241,12 +243,19 @@ def test_damage_is_said_and_mended(configure, corpus, victim, damage):
     open_store(store.folder)
 
 
-def test_a_config_that_is_none_is_noticed_and_mended(configure):
+@pytest.mark.parametrize("damage", ["a key", "a pipe", "a device"])
+def test_a_config_that_is_none_is_noticed_and_mended(configure, damage):
     """Also in sections that the store does not depend on."""
     store = prepare(configure(), Bars())
     file = store.folder / "config.yaml"
     whole = file.read_text()
-    file.write_text(whole.replace("\ntrain:", "\ntrian:"))
+    file.unlink()
+    if damage == "a key":
+        file.write_text(whole.replace("\ntrain:", "\ntrian:"))
+    elif damage == "a pipe":
+        os.mkfifo(file)
+    else:
+        file.symlink_to("/dev/zero")
     with pytest.raises(DamagedError, match=str(file)):
         open_prepared(configure())
     prepare(configure(), Bars())

@@ -1,6 +1,7 @@
 """A run translates with its own vocabularies or not at all."""
 
 import json
+import os
 import shutil
 from hashlib import sha256
 
@@ -62,6 +63,15 @@ def test_checkpoints_know_the_vocabularies_of_their_run(run):
 def test_a_changed_vocabulary_is_refused(copied, side, how):
     file = damage(copied, side, how)
     with pytest.raises(DamagedError) as caught:
+        load(copied.folder)
+    assert caught.value.path == file
+
+
+def test_a_pipe_in_its_place_is_not_waited_for(copied):
+    file = copied.vocabulary_file("target")
+    file.unlink()
+    os.mkfifo(file)
+    with pytest.raises(DamagedError, match="not a regular file") as caught:
         load(copied.folder)
     assert caught.value.path == file
 

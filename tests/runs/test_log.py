@@ -1,4 +1,5 @@
 import math
+import os
 from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
@@ -11,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evenglot.runs.events import Event, StepEvent, of_kind
-from evenglot.runs.log import ChangedLogError, Log, read_log
+from evenglot.runs.log import ChangedLogError, Log, last_step, read_log
 from evenglot.runs.standings import Standings
 from tests.logs import event
 
@@ -73,6 +74,15 @@ def test_numbers_that_are_not_finite_are_null_and_array_numbers_are_plain(tmp_pa
     assert written.extra == {**expected, "g": str(Path("x") / "y")}
     assert reader.events == [written]
     assert "NaN" not in (tmp_path / "log.jsonl").read_text(encoding="utf-8")
+
+
+def test_a_log_that_is_a_pipe_is_refused(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "log.jsonl")
+    with pytest.raises(ValueError, match="log.jsonl: not a regular file"):
+        Log(tmp_path / "log.jsonl")
+    with pytest.raises(ValueError, match="log.jsonl: not a regular file"):
+        read_log(tmp_path / "log.jsonl")
+    assert last_step(tmp_path / "log.jsonl") == 0
 
 
 def test_rewind_forgets_what_came_after_the_checkpoint(tmp_path: Path) -> None:

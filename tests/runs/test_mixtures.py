@@ -44,6 +44,15 @@ def test_an_interval_without_updates_does_not_count():
     assert len(stages_of(events)) == 1
 
 
+@pytest.mark.parametrize("amounts", [{"a": 1}, {"a": 1, "b": 1, "c": 1}, {"a": 0, "b": 0}, {}])
+@pytest.mark.parametrize("balance", [SAMPLES, REWEIGHTS])
+def test_shares_that_are_not_those_of_the_directions_are_refused(amounts, balance):
+    shares = {"pairs": amounts} if balance is SAMPLES else {"pairs": {"a": 1, "b": 1}, "target": amounts}
+    events = [*begin(balance), event("interval", 0, updates=4, **shares), event("step", 4)]
+    with pytest.raises(ValueError, match="interval"):
+        stages_of(events)
+
+
 def test_q_of_a_strategy_that_weights_losses_is_averaged_over_updates_and_counts_tokens():
     events = [
         *begin(REWEIGHTS),

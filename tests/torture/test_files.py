@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import zipfile
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -13,8 +14,10 @@ import pytest
 from evenglot.reading import DEEPEST, UnreadableError, parse_json, read_bytes, read_json
 from evenglot.records import read_record
 from evenglot.runs.checkpoint import DamagedCheckpointError, load_model, open_checkpoint, save
-from evenglot.runs.scores import Scores
+from evenglot.runs.run import RunError
+from evenglot.runs.scores import Scores, read_scores_file
 from evenglot.scoring.sentence_statistics import SentenceStatistics
+from tests.logs import scores_json
 from tests.model.cases import small_model
 from torture.files import TARGETS, attack
 from torture.scene import make_scene
@@ -47,7 +50,8 @@ def test_only_regular_files_of_a_limited_size_are_read(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "zero").symlink_to("/dev/zero")
     (tmp_path / "large").write_bytes(bytes(101))
-    for name in ("pipe", "zero", "large"):
+    (tmp_path / "folder").mkdir()
+    for name in ("pipe", "zero", "large", "folder"):
         with pytest.raises(UnreadableError):
             read_bytes(tmp_path / name, 100)
     with pytest.raises(OSError, match="No such file"):
@@ -117,6 +121,13 @@ def test_a_model_that_its_weights_do_not_fill_is_refused(tmp_path, change):
     saved = save(tmp_path, 1, model=model.state_dict(), optimizer=None, state=forged, score=None)
     with pytest.raises(DamagedCheckpointError):
         load_model(saved)
+
+
+def test_scores_of_a_checkpoint_say_which(tmp_path):
+    for made, is_refused in (({"which": "best", "step": 8}, False), ({"which": "best"}, True), ({}, False)):
+        (tmp_path / "scores.json").write_text(scores_json(made=made))
+        with pytest.raises(RunError, match="made.step") if is_refused else nullcontext():
+            read_scores_file(tmp_path / "scores.json")
 
 
 def test_a_state_that_has_no_end_is_refused(tmp_path):

@@ -29,6 +29,7 @@ from evenglot.model.pretrained import load_pretrained
 from evenglot.model.products import has_faster_products
 from evenglot.model.search import beam_search, greedy
 from evenglot.progress import Bars
+from evenglot.runs.checkpoint import DamagedCheckpointError, load_model, save
 from evenglot.runs.run import Run, RunError
 from evenglot.scoring.score_run import score_run
 from evenglot.training.model import create_model
@@ -340,6 +341,33 @@ def test_a_config_that_makes_no_sense_is_refused_in_one_line(prepared, change, t
     with pytest.raises(PretrainedError, match="init") as refused:
         load_pretrained(init)
     assert "\n" not in str(refused.value)
+
+
+STRANGE = [
+    {"model_type": "gpt2"},
+    {"d_model": 10**9},
+    {"d_model": "many"},
+    {"vocab_size": 10**12},
+    {"decoder_layers": 10**6, "num_decoder_layers": 10**6},
+    {"max_position_embeddings": 10**12, "relative_attention_num_buckets": 10**12},
+]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_checkpoint_of_a_run_with_a_strange_description_is_refused(prepared, kind, tmp_path):
+    model = load_pretrained(prepared(kind).parent / "init")
+
+    def loaded(**changes):
+        state = model.description()
+        state["pretrained"] = {**state["pretrained"], **changes}
+        return load_model(save(tmp_path, 1, model=model.state_dict(), optimizer=None, state=state, score=None))
+
+    weights = loaded().state_dict()
+    assert all(torch.equal(tensor, weights[name]) for name, tensor in model.state_dict().items())
+    for changes in STRANGE:
+        with pytest.raises(DamagedCheckpointError, match="step-00000001") as refused:
+            loaded(**changes)
+        assert "\n" not in str(refused.value)
 
 
 def test_what_is_no_folder_is_said_to_be_none(prepared):
