@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from contextlib import nullcontext
 from functools import partial
 
 import numpy as np
@@ -24,6 +25,7 @@ from tests.corpus.conftest import sentences
 from tests.counting import calls_of
 from tests.killed import RENAMES, kill_itself_after
 from tests.training.commands import Command, finish
+from torture.files import sealed_manifest
 
 
 def files_of(folder):
@@ -207,6 +209,17 @@ def test_pairs_are_removed_for_stated_reasons_only(configure, corpus):
     assert train["removed"] == {"invalid_utf8": 0, "empty": 1, "leakage": 1, "too_many_pieces": 1}
     kept = prepare(configure("clean.leakage=false", "clean.max_pieces=2000"), Bars())
     assert kept.sizes["glg-en"] == 39
+
+
+def test_a_direction_without_training_text_is_refused(configure):
+    store = prepare(configure(), Bars())
+    manifest = {key: value for key, value in store.manifest.items() if key != "checksum"}
+    parts = {split: part for split, part in manifest["directions"]["glg-en"].items() if split != "train"}
+    without = {**manifest, "directions": {**manifest["directions"], "glg-en": parts}}
+    for content in (manifest, without):
+        (store.folder / "manifest.json").write_text(json.dumps(sealed_manifest(content)))
+        with pytest.raises(DamagedError, match="glg-en") if content is without else nullcontext():
+            open_store(store.folder)
 
 
 @pytest.mark.parametrize(
