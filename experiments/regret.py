@@ -33,6 +33,13 @@ REGIMES = {  # settings and rows of the picture of courses: where ERM and a flat
     "related-any-en-4": "8 languages, 3.9 passes",
     "simple-any-en-50": "the same 8 languages, 50 passes",
 }
+NAMES = {  # rows of the summary
+    "fade75to25": "`fade` (default)",
+    "erm": "ERM (proportional)",
+    "tau2": "temperature, tau = 2",
+    "mix50": "fixed, halfway to uniform",
+    "chibase": "chi-IBR as published",
+}
 COURSES = ("erm", "mix50", "fade75to25")
 
 
@@ -269,6 +276,21 @@ def goals(row: str) -> Table:
             cells[setting].append(f"{each.written(measure.unit)}: {each.verdict(measure.goal)}")
     heading = [f"{measure.name} (at most {measure.goal:g}{measure.unit})" for measure in MEASURES.values()]
     return ["", *heading], [[setting, *each] for setting, each in cells.items()]
+
+
+def means() -> Table:
+    """Mean regret over all settings, of the rows that were run in each of them."""
+    everywhere = set.intersection(*(set(load(setting)) for setting in settings()))
+    cells: dict[str, list[str]] = {row: [] for row in sorted(everywhere, key=_order)}
+    for measure in MEASURES.values():
+        error = pooled_noise(measure)
+        values = {setting: values_of(setting, measure) for setting in settings()}
+        for row, line in cells.items():
+            found = [regret(values[setting], fixed_rows(setting), row, error) for setting in values]
+            line.append(mean_over_settings(found).written(measure.unit))
+    return ["", *(measure.name for measure in MEASURES.values())], [
+        [NAMES.get(row, row), *line] for row, line in cells.items()
+    ]
 
 
 def _order(row: str) -> tuple[int, str]:

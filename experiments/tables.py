@@ -1,6 +1,7 @@
 """Tables of the docs, generated from the stored results and the paper's numbers: python -m experiments.tables
 
-Rewrites the text between `<!-- NAME -->` and `<!-- end -->` in docs/results.md and in the README of each experiment.
+Rewrites the text between `<!-- NAME -->` and `<!-- end -->` in README.md, docs/results.md and the README of each
+experiment.
 NAME is a grid file of an experiment (related/table-a-any-en), one of `KINDS` with the directions
 (related/lengths-any-en), or one of `WHOLE`, which cover several experiments.
 """
@@ -11,13 +12,13 @@ import re
 
 from experiments.courses import bias, lengths, noise
 from experiments.kept import HERE
-from experiments.regret import by_setting, everything, goals
+from experiments.regret import by_setting, everything, goals, means
 from experiments.scores import beside_the_paper, duels, fresh, languages, passes
 from experiments.wording import markdown
 
-PAGES = (HERE.parent / "docs" / "results.md", *sorted(HERE.glob("*/README.md")))
+PAGES = (HERE.parent / "README.md", HERE.parent / "docs" / "results.md", *sorted(HERE.glob("*/README.md")))
 BLOCK = re.compile(r"(?P<open><!-- (?P<name>\S+/\S+) -->\n)(?:(?!<!-- ).)*(?P<close><!-- end -->)", re.DOTALL)
-WHOLE = {"all/duels": duels, "all/fresh": fresh}
+WHOLE = {"all/duels": duels, "all/fresh": fresh, "default/means": means}
 # default/regret-chrf, default/runs-related-any-en-4, default/goals-fade75to25
 REGRET = {"regret": by_setting, "runs": everything, "goals": goals}
 KINDS = {"languages": languages, "passes": passes, "lengths": lengths, "noise": noise, "bias": bias}

@@ -15,6 +15,7 @@ from experiments.regret import (
     is_fixed,
     load,
     mean_over_settings,
+    means,
     noise,
     regret,
     settings,
@@ -97,6 +98,12 @@ def test_goals_have_every_setting_of_a_row_and_their_mean():
     heading, lines = goals("mix50")
     assert len(heading) == 1 + len(MEASURES)
     assert [line[0] for line in lines][:-1] == [setting for setting in settings() if "mix50" in load(setting)]
+
+
+def test_the_summary_has_the_rows_of_all_settings():
+    heading, lines = means()
+    assert len(heading) == 1 + len(MEASURES)
+    assert "`fade` (default)" in [line[0] for line in lines]
 
 
 def test_courses_are_thinned_with_both_ends():

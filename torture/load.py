@@ -122,8 +122,8 @@ class Client:
             await self.close()
             return 0, b""
         head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").lower()
-        size = int(head.partition("content-length:")[2].split("\r\n")[0])
-        answer = await reader.readexactly(size)
+        length = head.partition("content-length:")[2].split("\r\n")[0]
+        answer = await (reader.readexactly(int(length)) if length else reader.read())  # until the server closes
         if "connection: close" in head:
             await self.close()
         return int(head.split()[1]), answer

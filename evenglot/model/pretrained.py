@@ -264,9 +264,9 @@ def _names(model: nn.Module) -> set[str]:
 
 
 def _has_bias(model: nn.Module) -> bool:
-    """Whether the output layer has a bias; a buffer, which is not trained."""
+    """Whether the output layer has a bias; a buffer, which is not trained. Without weights, that is not known."""
     bias = getattr(model, "final_logits_bias", None)
-    return bias is not None and bool(bias.any())
+    return bias is not None and not bias.is_meta and bool(bias.any())
 
 
 def _output_scale(model: nn.Module) -> float:
