@@ -75,6 +75,8 @@ def work(workplace, tmp_path, monkeypatch) -> Path:
     shutil.copytree(workplace, folder)
     monkeypatch.chdir(folder)
     monkeypatch.setenv("HOME", str(tmp_path))
+    page = shutil.copy(ROOT / "docs" / "reliability.md", tmp_path)  # attacks write their figures into it
+    monkeypatch.setenv("TORTURE_PAGE", str(page))
     return folder
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-PAGE = Path(__file__).parent.parent / "docs" / "reliability.md"
+PAGE = Path(os.environ.get("TORTURE_PAGE", Path(__file__).parent.parent / "docs" / "reliability.md"))
 TRIED = ("tried", "requests", "killed before one", "within a write", "killed again")  # columns that count attempts
 FAILED = ("failed", "differences", "lost", "mixed up")
 PROMISES = (  # what, the section that tries it, and the tables with the figures
