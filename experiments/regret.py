@@ -190,6 +190,8 @@ def regret(values: Values, fixed: Sequence[str], strategy: str, error: tuple[flo
     differences = []
     for seed, own in values[strategy].items():
         rivals = {row: values[row] for row in fixed if seed in values[row]}
+        if not rivals:  # not run yet with this seed
+            continue
         means = {
             row: np.mean([value for other, value in runs.items() if other != seed])
             for row, runs in rivals.items()

@@ -80,6 +80,10 @@ def test_one_seed_has_no_interval():
     assert np.isnan(result.half)
 
 
+def test_seeds_without_a_fixed_row_do_not_count():
+    assert regret({"erm": {1: 3.0}, "own": {1: 2.0, 2: 9.0}}, ["erm"], "own").seeds == 1
+
+
 def test_the_mean_over_settings_is_known_better_than_each():
     whole = mean_over_settings([Regret(1.0, 0.3, 2), Regret(-0.5, 0.4, 3)])
     assert (whole.mean, whole.seeds) == (0.25, 5)
