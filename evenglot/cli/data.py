@@ -44,8 +44,8 @@ def check(
         return
     console = Console()
     console.print(*check_tables(result))
-    for line in check_examples(result):
-        console.print(line, no_wrap=True, overflow="ellipsis" if console.is_terminal else "ignore", crop=False)
+    for line in check_examples(result, console.width if console.is_terminal else None):
+        console.print(line, no_wrap=True, overflow="ignore", crop=False)
     console.print(check_summary(result), highlight=False)
     print_warnings(console, result.warnings)
 

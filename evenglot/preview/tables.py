@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from itertools import accumulate
+
+from rich.cells import cell_len
 from rich.table import Table
 from rich.text import Text
 
@@ -42,13 +45,14 @@ def _passes(value: float) -> str:
     return f"{value:.1f}" if value >= 1 or value == 0 else f"{value:.2g}"
 
 
-def check_examples(check: Check) -> list[Text]:
-    """Some pairs of each corpus, for a look at them; of many corpora, of the first ones."""
+def check_examples(check: Check, width: int | None = None) -> list[Text]:
+    """Some pairs of each corpus, for a look at them; of many corpora, of the first ones. `width`: of the terminal."""
     parts = []
     for row in check.rows[:MOST_EXAMPLES]:
         parts.append(Text(row.direction, style="bold"))
         for number, pair in enumerate(row.examples, 1):
-            parts += [Text(f"  {mark} {_plain(side)}") for mark, side in zip((str(number), " "), pair, strict=True)]
+            lines = (f"  {mark} {_plain(side)}" for mark, side in zip((str(number), " "), pair, strict=True))
+            parts += [Text(line if width is None else shortened(line, width)) for line in lines]
     if (more := len(check.rows) - MOST_EXAMPLES) > 0:
         parts.append(Text(f"... and {more} more (--json has all)", style="dim"))
     return [Text("Examples", style="bold"), Text(), *parts, Text()]
@@ -57,6 +61,17 @@ def check_examples(check: Check) -> list[Text]:
 def _plain(sentence: str) -> str:
     """Without characters that would change more of the terminal than one cell."""
     return "".join(character if character.isprintable() else " " for character in sentence)
+
+
+def shortened(line: str, width: int) -> str:
+    """The beginning of a line that does not wrap in any terminal of this width.
+
+    Terminals disagree on vowel signs (some of Tamil's take a cell in tmux, none elsewhere): all count as a cell here.
+    """
+    cells = list(accumulate(max(1, cell_len(character)) for character in line))
+    if not cells or cells[-1] <= width:
+        return line
+    return line[: sum(end < width for end in cells)] + "…"
 
 
 def check_summary(check: Check) -> str:

@@ -8,6 +8,7 @@ import pytest
 import zstandard
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from rich.cells import cell_len
 
 from evenglot.balance import create
 from evenglot.config import load_config
@@ -16,7 +17,7 @@ from evenglot.corpus.languages import identifier
 from evenglot.corpus.prepare import prepare
 from evenglot.corpus.read import CorpusError
 from evenglot.preview.check import Check, check, most_passes
-from evenglot.preview.tables import _cells, check_summary
+from evenglot.preview.tables import _cells, check_summary, shortened
 from evenglot.progress import Bars
 from tests.corpus.conftest import configure, corpus, sentences
 from tests.corpus.test_prepare import BROKEN, break_corpus
@@ -46,6 +47,21 @@ def test_the_table_counts_every_problem_and_what_would_be_done_about_it(configur
     assert row.scripts == {"rus": ["CYRILLIC"], "en": ["LATIN"]}
     assert sum(row.share for row in rows.values()) == pytest.approx(1)
     assert not any(rows["por-en"].problems.values())
+
+
+@given(st.text(st.characters(exclude_categories=["Cs", "Cc"])), st.integers(2, 80))
+def test_sample_lines_fit_the_terminal_whatever_it_takes_for_vowel_signs(line, width):
+    found = shortened(line, width)
+    beginning = found.removesuffix("…")
+    assert found == line or line.startswith(beginning)
+    for sign_cells in (0, 1):  # U+0BBE, a vowel sign of Tamil: 1 in tmux, 0 in most other terminals
+        assert cell_len(found.replace("\u0bbe", "x" * sign_cells)) <= width
+
+
+def test_a_tamil_sentence_is_cut_as_if_every_sign_took_a_cell():
+    assert shortened("கா" * 50, 80) == "கா" * 39 + "க…"
+    assert shortened("கா" * 40, 80) == "கா" * 40
+    assert shortened("語" * 50, 80) == "語" * 39 + "…"
 
 
 def test_passes_follow_the_strategy(configure):
