@@ -28,17 +28,27 @@ from evenglot.robust.validate import Vector
 from experiments.wording import Table, language, signed
 
 RESULTS = Path(__file__).parent / "default" / "results"
+FIXED = ("proportional", "temperature", "mix")  # strategies
 POINTS = 20  # of a course that are stored
 REGIMES = {  # settings and rows of the picture of courses: where ERM and a flat mixture change places
     "related-any-en-4": "8 languages, 3.9 passes",
     "simple-any-en-50": "the same 8 languages, 50 passes",
 }
-NAMES = {  # rows of the summary
+NAMES = {  # of the rows
     "fade75to25": "`fade` (default)",
+    "fade75": "`fade`, ends at data",
+    "fade50": "`fade`, mix:0.5 to data",
+    "fade100": "`fade`, uniform to data",
     "erm": "ERM (proportional)",
-    "tau2": "temperature, tau = 2",
-    "mix50": "fixed, halfway to uniform",
+    **{f"tau{tau}": f"`temperature`, tau = {tau}" for tau in ("1.5", "2", "3", "5", "100")},
+    **{f"mix{percent}": f"`mix`, alpha = 0.{percent}" for percent in (25, 50, 75)},
+    "unimax": "UniMax",
+    "chi": "chi-IBR, defaults",
     "chibase": "chi-IBR as published",
+    "chipaper": "chi-IBR, no baseline",
+    "chimix": "chi-IBR around mix:0.5",
+    "multidds": "MultiDDS",
+    "groupdro": "Group DRO",
 }
 COURSES = ("erm", "mix50", "fade75to25")
 
@@ -161,8 +171,9 @@ def load(setting: str) -> dict[str, dict[int, dict[str, Any]]]:
 
 
 def is_fixed(run: Mapping[str, Any]) -> bool:
-    """Whether the mixture of the run was constant."""
-    return len({json.dumps(each["q"], sort_keys=True) for each in run["mixture"]}) == 1
+    """Whether the mixture of the run was constant, by one of the strategies that the best one is chosen from."""
+    mixtures = {json.dumps(each["q"], sort_keys=True) for each in run["mixture"]}
+    return len(mixtures) == 1 and run["balance"]["strategy"] in FIXED
 
 
 def noise(*settings: Values) -> tuple[float, int]:
@@ -233,12 +244,12 @@ def everything(kind: str) -> Table:
     fixed = fixed_rows(kind)
     rows = []
     for row, runs in values["chrf"].items():
-        cells = [f"{row}{' (fixed)' if row in fixed else ''}", str(len(runs))]
+        cells = [f"{row}{' (fixed)' if row in fixed else ''}", _name(row), str(len(runs))]
         for key, measure in MEASURES.items():
             found = regret(values[key], fixed, row, errors[key])
             cells += [measure.shown(float(np.mean(list(values[key][row].values())))), found.written(measure.unit)]
         rows.append(cells)
-    heading = ["", "seeds"]
+    heading = ["", "strategy", "seeds"]
     for measure in MEASURES.values():
         heading += [measure.name, "regret"]
     return heading, sorted(rows, key=lambda cells: -float(np.mean(list(values["chrf"][cells[0].split()[0]].values()))))
@@ -263,7 +274,7 @@ def by_setting(kind: str) -> Table:
         }
         written = [known[name].written(measure.unit, seeds=True) if name in known else "–" for name in found]
         whole = mean_over_settings(list(known.values())) if len(known) == len(found) else None
-        lines.append([row, *written, "–" if whole is None else whole.written(measure.unit, seeds=True)])
+        lines.append([_name(row), *written, "–" if whole is None else whole.written(measure.unit, seeds=True)])
     return ["", *found, "mean of all"], lines
 
 
@@ -290,14 +301,16 @@ def means() -> Table:
         for row, line in cells.items():
             found = [regret(values[setting], fixed_rows(setting), row, error) for setting in values]
             line.append(mean_over_settings(found).written(measure.unit))
-    return ["", *(measure.name for measure in MEASURES.values())], [
-        [NAMES.get(row, row), *line] for row, line in cells.items()
-    ]
+    return ["", *(measure.name for measure in MEASURES.values())], [[_name(row), *line] for row, line in cells.items()]
+
+
+def _name(row: str) -> str:
+    return NAMES.get(row, row)
 
 
 def _order(row: str) -> tuple[int, str]:
-    kinds = ("fade", "erm", "tau", "mix", "chi")
-    return next((place for place, kind in enumerate(kinds) if row.startswith(kind)), len(kinds)), row
+    known = [*NAMES]
+    return known.index(row) if row in known else len(known), row
 
 
 def draw(path: Path) -> None:
@@ -323,7 +336,7 @@ def draw(path: Path) -> None:
                     label=setting,
                 )
             axis.set_xlabel(f"regret, {measure.name}{measure.unit}")
-            axis.set_yticks(range(len(rows)), rows)
+            axis.set_yticks(range(len(rows)), [_name(row).replace("`", "") for row in rows])
             axis.grid(axis="x", color=LIGHT_GREY)
             axis.set_axisbelow(True)
         handles, labels = axes[0].get_legend_handles_labels()
@@ -347,7 +360,8 @@ def draw_regimes(path: Path) -> None:
                 log_shares(above, 0.005, 0.6)
                 _, usual = course(runs["erm"], "validation", "loss", name)
                 for row, colour in colours(COURSES).items():
-                    above.plot(*course(runs[row], "mixture", "q", name), color=colour, label=row)
+                    label = _name(row).replace("`", "")
+                    above.plot(*course(runs[row], "mixture", "q", name), color=colour, label=label)
                     steps, losses = course(runs[row], "validation", "loss", name)
                     below.plot(steps, 100 * (losses / usual - 1), color=colour)
                 below.xaxis.set_major_formatter(lambda updates, _: f"{updates / 1000:g}k")

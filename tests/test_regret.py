@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 
 from experiments.regret import (
+    FIXED,
     MEASURES,
+    NAMES,
     POINTS,
     Regret,
     by_setting,
@@ -126,7 +128,7 @@ def test_stored_runs_are_complete():
                 assert run["seed"] == seed
                 assert all({"chrf", "bleu", "loss_per_character"} <= set(each) for each in run["directions"].values())
                 strategy = run["balance"]["strategy"]
-                constant = strategy in ("proportional", "temperature", "mix") and "fade" not in run["balance"]
+                constant = strategy in FIXED and "fade" not in run["balance"]
                 assert is_fixed(run) == constant, row
         assert {row[0].split()[0] for row in everything(setting)[1]} == set(load(setting))
 
@@ -142,6 +144,6 @@ def test_tables_and_the_picture_have_every_row_of_every_setting(tmp_path):
     for measure in MEASURES:
         heading, lines = by_setting(measure)
         assert heading[1:-1] == settings()
-        assert {line[0] for line in lines} == rows
+        assert {line[0] for line in lines} == {NAMES.get(row, row) for row in rows}
     draw(tmp_path / "regret.svg")
     assert (tmp_path / "regret.svg").stat().st_size > 10_000
