@@ -15,8 +15,11 @@ from numpy.typing import NDArray
 
 from evenglot.config import Config
 from evenglot.config.data import Split
-from evenglot.corpus.clean import HeldOut, Judge, Limits, Scan, combine, excerpt, main_scripts
+from evenglot.corpus.clean import Judge, Limits, Scan, combine
+from evenglot.corpus.excerpt import excerpt
+from evenglot.corpus.held_out import HeldOut
 from evenglot.corpus.read import Block, CorpusError, Pair, paths_of, read_blocks
+from evenglot.corpus.scripts import main_scripts
 from evenglot.corpus.workers import each, processes_for
 from evenglot.directions import Direction
 from evenglot.progress import Bars

@@ -19,8 +19,8 @@ from typing import Any, TypeVar
 import numpy as np
 
 from evenglot.config.patterns import UNREADABLE
-from evenglot.corpus.clean import repeated
 from evenglot.corpus.read import CorpusError, Pair, read_pairs, reject_invalid
+from evenglot.corpus.sentence_keys import repeated
 from evenglot.files import digest
 from evenglot.paper.layout import FROM_ENGLISH, SPLITS, Manifest, PairWriter, create
 from evenglot.paper.sgm import aligned

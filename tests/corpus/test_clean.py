@@ -1,27 +1,11 @@
-import pickle
-import unicodedata
-from collections import Counter
-
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evenglot.corpus.clean import (
-    REASONS,
-    HeldOut,
-    Judge,
-    Limits,
-    combine,
-    foreign,
-    is_foreign,
-    keys_of,
-    main_scripts,
-    normalized,
-    repeated,
-    unusual,
-)
+from evenglot.corpus.clean import REASONS, Judge, Limits, combine, unusual
+from evenglot.corpus.held_out import HeldOut
+from tests.corpus.sentences import CYRILLIC, LATIN, held
 
-LATIN, CYRILLIC = frozenset({"LATIN"}), frozenset({"CYRILLIC"})
 SCRIPTS = {"rus": CYRILLIC, "en": LATIN}
 
 
@@ -35,14 +19,6 @@ def look(pairs, held_out=None, max_ratio=3.0, block=1000):
         invalid = [i for i, pair in enumerate(part) if pair is None]
         judged.append(judge.judge(sources, targets, ("rus", "en"), invalid, start))
     return combine(judged, max_ratio)
-
-
-def held(**sentences):
-    """Held-out sentences by language."""
-    held_out = HeldOut()
-    for language, each in sentences.items():
-        held_out.add(language, keys_of(each))
-    return held_out
 
 
 def reasons(result, position):
@@ -97,47 +73,10 @@ def test_what_is_removed_and_what_is_kept_make_up_the_corpus(pairs, rules):
     assert result.kept(rules).sum() + sum(result.removed(rules).values()) == len(pairs)
 
 
-@given(st.lists(st.integers(0, 5)))
-def test_repeated_marks_all_but_the_first(values):
-    expected = [value in values[:i] for i, value in enumerate(values)]
-    assert repeated(np.array(values, dtype=np.uint64)).tolist() == expected
-
-
 def test_a_ratio_is_unusual_against_the_corpus_not_against_one():
     ratios = np.array([3.0] * 50 + [1.0, 9.5, 0.0], dtype=np.float32)
     assert np.flatnonzero(unusual(ratios, 2.9)).tolist() == [50, 51]
     assert not unusual(np.zeros(3, dtype=np.float32), 2).any()
-
-
-def test_scripts_are_measured_and_mixed_ones_are_all_kept():
-    assert main_scripts(Counter("Привет, OK добрый день")) == CYRILLIC
-    assert main_scripts(Counter("Zdravo svete Здраво свете")) == {"LATIN", "CYRILLIC"}
-    assert main_scripts(Counter("日本語のテキスト カタカナ")) == {"CJK"}
-    assert main_scripts(Counter("123 !?")) == frozenset()
-    assert is_foreign("hello", CYRILLIC)
-    assert not is_foreign("Windows XP установка программы", CYRILLIC)
-    assert not is_foreign("123", CYRILLIC)
-    assert not is_foreign("anything", frozenset())
-
-
-lines = st.lists(st.text(st.characters(exclude_characters="\n", exclude_categories=["Cs"]), max_size=12), max_size=6)
-
-
-@given(lines)
-def test_many_sentences_are_normalised_like_each_alone(sentences):
-    alone = [" ".join(unicodedata.normalize("NFKC", sentence).casefold().split()) for sentence in sentences]
-    assert normalized(sentences) == alone
-
-
-@given(st.text(st.characters(exclude_characters="\n", exclude_categories=["Cs"]), max_size=20))
-def test_case_and_spaces_do_not_hide_a_held_out_sentence(text):
-    variants = [text, f"  {text}\t", text.casefold(), f"{text}!"]
-    assert held(en=[text]).contains("en", variants).tolist() == [bool(text.split())] * 3 + [False]
-
-
-@given(lines, st.sampled_from([LATIN, CYRILLIC, LATIN | CYRILLIC, frozenset()]))
-def test_foreign_sentences_are_found_among_many(sentences, scripts):
-    assert foreign(sentences, scripts).tolist() == [is_foreign(sentence, scripts) for sentence in sentences]
 
 
 @given(pairs, st.integers(1, 5))
@@ -146,10 +85,3 @@ def test_flags_do_not_depend_on_how_the_text_is_cut_into_blocks(pairs, block):
     whole, cut = look(pairs, held_out), look(pairs, held_out, block=block)
     assert cut.flags.tolist() == whole.flags.tolist()
     assert cut.characters == whole.characters
-
-
-def test_fingerprints_follow_the_content():
-    one, same, other = held(en=["a", "b"]), held(en=["b", "a"]), held(en=["a", "c"], rus=["a"])
-    assert one.fingerprint("en") == same.fingerprint("en") != other.fingerprint("en")
-    assert one.fingerprint("rus") != other.fingerprint("rus")
-    assert one.fingerprint("en", "rus") == pickle.loads(pickle.dumps(one)).fingerprint("en", "rus")
