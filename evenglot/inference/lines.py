@@ -10,7 +10,7 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import BinaryIO, Literal, cast
 
-from evenglot.corpus.read import BOM, read_lines
+from evenglot.corpus.lines import BOM, read_lines
 from evenglot.directions import Direction
 from evenglot.files import finished_file
 from evenglot.inference.engines import SearchOptions

@@ -12,7 +12,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from evenglot.corpus.read import CorpusError, Pair, read_lines
+from evenglot.corpus.lines import read_lines
+from evenglot.corpus.read import CorpusError, Pair
 
 TAG = re.compile(r"<doc\b(?P<doc>[^>]*)>|<seg\b(?P<seg>[^>]*)>(?P<text>.*?)</seg\s*>", re.IGNORECASE | re.DOTALL)
 OPENING = re.compile(r"<seg\b", re.IGNORECASE)

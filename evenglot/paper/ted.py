@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import IO, Literal
 
-from evenglot.corpus.read import CorpusError, read_lines, read_pairs, reject_invalid
+from evenglot.corpus.lines import read_lines
+from evenglot.corpus.read import CorpusError, read_pairs, reject_invalid
 from evenglot.paper.layout import ENGLISH, SPLITS, Layout, Manifest, check_free, create
 from evenglot.paper.sgm import plain
 from evenglot.text_file import TextFile

@@ -17,6 +17,7 @@ from pyarrow import ipc, parquet
 
 from evenglot import yaml12
 from evenglot.config import ConfigError, DataSettings, load_config
+from evenglot.corpus import lines as lines_of_files
 from evenglot.corpus import read, workers, zipped
 from evenglot.corpus.prepare import prepare
 from evenglot.corpus.read import CorpusError, paths_of, read_blocks, read_some
@@ -66,7 +67,8 @@ def test_a_corpus_is_the_same_in_every_form(tmp_path_factory, pairs, most, chunk
     wanted = np.array(sorted(data.draw(st.sets(st.integers(0, len(pairs) - 1)))) if pairs else [], dtype=np.int64)
     stripped = [(source.strip(), target.strip()) for source, target in pairs]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(read, "CHUNK", chunk)
+        for module in (read, lines_of_files):
+            patch.setattr(module, "CHUNK", chunk)
         patch.setattr(read, "BLOCK_LINES", most)
         for name, form in FORMS.items():
             (folder / name).mkdir()

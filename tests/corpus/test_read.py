@@ -1,87 +1,13 @@
-import gzip
-
 import numpy as np
 import pytest
-import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
+from evenglot.corpus import lines as lines_of_files
 from evenglot.corpus import read
-from evenglot.corpus.read import (
-    CorpusError,
-    read_blocks,
-    read_column,
-    read_lines,
-    read_pairs,
-    read_some,
-    reject_invalid,
-)
+from evenglot.corpus.read import CorpusError, read_blocks, read_column, read_pairs, read_some, reject_invalid
 from evenglot.text_file import TextFile
-
-COMPRESS = {"txt": bytes, "gz": gzip.compress, "zst": zstandard.ZstdCompressor().compress}
-
-
-def write(folder, name, content):
-    """A file of this content, compressed as its name says."""
-    path = folder / name
-    path.write_bytes(COMPRESS[path.suffix[1:]](content))
-    return path
-
-
-@pytest.mark.parametrize("extension", COMPRESS)
-def test_only_a_newline_ends_a_line(tmp_path, extension):
-    odd = ["one\u2028still one", "two\rstill two", "three\x0c\x0b\x85still", "\u2029", "", "six\r"]
-    path = write(tmp_path, f"x.{extension}", "\n".join(odd).encode())
-    assert [line.decode() for line in read_lines(path)] == odd
-
-
-@pytest.mark.parametrize("content", [b"a\nb", b"a\nb\n", b"\xef\xbb\xbfa\nb\n"])
-def test_a_last_newline_and_a_byte_order_mark_make_no_difference(tmp_path, content):
-    assert list(read_lines(write(tmp_path, "x.txt", content))) == [b"a", b"b"]
-
-
-@given(st.lists(st.binary(max_size=30).filter(lambda line: b"\n" not in line)), st.integers(1, 40))
-def test_lines_do_not_depend_on_how_the_file_is_cut_into_chunks(tmp_path_factory, lines, chunk):
-    path = tmp_path_factory.mktemp("lines") / "x.txt"
-    path.write_bytes(b"".join(line + b"\n" for line in lines))
-    original, read.CHUNK = read.CHUNK, chunk
-    try:
-        expected = [lines[0].removeprefix(read.BOM), *lines[1:]] if lines else []
-        assert list(read_lines(path)) == expected
-    finally:
-        read.CHUNK = original
-
-
-def test_concatenated_compressed_files_are_read_to_the_end(tmp_path):
-    for extension in ("gz", "zst"):
-        path = tmp_path / f"x.{extension}"
-        path.write_bytes(COMPRESS[extension](b"a\n") + COMPRESS[extension](b"b\n"))
-        assert list(read_lines(path)) == [b"a", b"b"]
-
-
-@pytest.mark.parametrize("extension", ["gz", "zst"])
-def test_a_truncated_or_damaged_file_is_named_with_the_line_reached(tmp_path, extension):
-    whole = COMPRESS[extension]("".join(f"line {i} {i * 7919 % 1000}\n" for i in range(100_000)).encode())
-    cut, noise = tmp_path / f"cut.{extension}", tmp_path / f"noise.{extension}"
-    cut.write_bytes(whole[: len(whole) // 2])
-    noise.write_bytes(b"this was never compressed")
-    with pytest.raises(CorpusError, match=rf"cut\.{extension}:\d+: "):
-        list(read_lines(cut))
-    with pytest.raises(CorpusError, match=rf"noise\.{extension}:1: "):
-        list(read_lines(noise))
-
-
-def test_missing_files_folders_and_endless_lines_are_refused(tmp_path):
-    with pytest.raises(CorpusError, match="nowhere: no such file"):
-        list(read_lines(tmp_path / "nowhere"))
-    with pytest.raises(CorpusError, match="is a directory"):
-        list(read_lines(tmp_path))
-    endless = write(tmp_path, "x.txt", b"short\n" + b"x" * (3 * read.LONGEST_LINE))
-    with pytest.raises(CorpusError, match=r"x\.txt:2: .*1,048,576 bytes"):
-        list(read_lines(endless))
-    at_once = write(tmp_path, "y.txt", b"x" * (read.LONGEST_LINE + 1) + b"\nshort\n")
-    with pytest.raises(CorpusError, match=r"y\.txt:1: .*1,048,576 bytes"):
-        list(read_lines(at_once))
+from tests.corpus.files import write
 
 
 def pair_of_files(folder, source, target):
@@ -89,7 +15,8 @@ def pair_of_files(folder, source, target):
 
 
 def test_the_place_where_unequal_files_drift_apart_is_told(tmp_path, monkeypatch):
-    monkeypatch.setattr(read, "CHUNK", 500)
+    for module in (read, lines_of_files):
+        monkeypatch.setattr(module, "CHUNK", 500)
     lengths = np.random.default_rng(1).integers(1, 200, 300)
     lines = [b"x" * length for length in lengths]
     files = pair_of_files(tmp_path, b"\n".join(lines), b"\n".join(lines[:120] + lines[123:]))
@@ -131,13 +58,6 @@ def test_tsv_columns_by_number_or_header(tmp_path):
         list(reject_invalid(read_pairs(*sides), *sides, "do this"))
 
 
-def test_what_is_read_from_disk_is_told(tmp_path):
-    path = write(tmp_path, "x.gz", b"some text\n" * 1000)
-    heard = []
-    list(read_lines(path, heard.append))
-    assert sum(heard) == path.stat().st_size
-
-
 def utf8(line):
     """The text of a line, or None."""
     try:
@@ -156,7 +76,8 @@ def test_blocks_hold_the_pairs_however_they_are_cut(tmp_path_factory, lines, chu
     files = pair_of_files(folder, b"".join(line + b"\n" for line in lines), b"".join(line + b"!\n" for line in lines))
     wanted = sorted(data.draw(st.sets(st.integers(0, len(lines) - 1)))) if lines else []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(read, "CHUNK", chunk)
+        for module in (read, lines_of_files):
+            patch.setattr(module, "CHUNK", chunk)
         patch.setattr(read, "BLOCK_LINES", most)
         blocks = list(read_blocks([files]))
         found = list(read_pairs(*files))
@@ -190,11 +111,3 @@ def test_some_sentences_are_read_by_their_positions(tmp_path):
     assert list(read_some([TextFile(path, 0)], np.array([0, 1]))) == ["en", "0"]
     with pytest.raises(CorpusError, match="changed"):
         list(read_some([TextFile(path, "pt")], np.array([50])))
-
-
-@pytest.mark.parametrize("name", ["x.gz", "x.zst"])
-def test_text_that_expands_much_comes_in_small_chunks(tmp_path, name):
-    path = write(tmp_path, name, bytes(20 * read.CHUNK))
-    sizes = [len(chunk) for chunk in read.read_chunks(path)]
-    assert sum(sizes) == 20 * read.CHUNK
-    assert max(sizes) <= read.CHUNK
