@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from evenglot.config import Config
 from evenglot.config.data import SPLITS
 from evenglot.corpus.artefacts import fingerprint, key_of
 from evenglot.corpus.given import given_hash
 from evenglot.corpus.read import paths_of
+from evenglot.files import digest
 from evenglot.text_file import Corpus, Sides
 
 
@@ -38,3 +42,8 @@ def _identity_of(files: Sides) -> list[Any]:
     if files[0].kind == "dataset":
         return [[fingerprint(path) for path in paths_of([files])], [file.column for file in files]]
     return [[fingerprint(file.path), file.column] for file in files]
+
+
+def digest_of(mask: NDArray[np.bool_]) -> str:
+    """The hash of a choice of pairs."""
+    return digest(np.packbits(mask).tobytes())

@@ -12,8 +12,7 @@ import pytest
 from rich.console import Console
 
 from evenglot.config import load_config
-from evenglot.corpus import prepare as preparing
-from evenglot.corpus import read, workers
+from evenglot.corpus import make_parts, make_scans, read, workers
 from evenglot.corpus.artefacts import DamagedError
 from evenglot.corpus.prepare import prepare
 from evenglot.corpus.prepared import open_prepared, text_has_changed
@@ -145,8 +144,8 @@ def test_directions_in_another_order_make_the_same_as_in_a_new_store(configure):
 
 
 def test_only_what_changed_is_made_again(configure, corpus, monkeypatch):
-    scanned = calls_of(monkeypatch, preparing, "scan_training")
-    encoded = calls_of(monkeypatch, preparing, "read_blocks")
+    scanned = calls_of(monkeypatch, make_scans, "scan_training")
+    encoded = calls_of(monkeypatch, make_parts, "read_blocks")
     prepare(configure(), Bars())
     assert len(encoded) == 3 * 4
     scanned.clear()
