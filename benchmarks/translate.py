@@ -31,7 +31,7 @@ from evenglot.directions import Direction, parse, tag, tag_kind
 from evenglot.export import huggingface
 from evenglot.inference.engines import SearchOptions
 from evenglot.inference.translate import load
-from evenglot.runs.checkpoint import load_model
+from evenglot.runs.model import load_model
 from evenglot.runs.run import Run
 
 RESULT = Path(__file__).parent / "results" / "translate.md"

@@ -35,7 +35,8 @@ from evenglot.model.pretrained import Pretrained
 from evenglot.model.search import greedy
 from evenglot.model.shape import Shape
 from evenglot.model.transformer import Transformer
-from evenglot.runs.checkpoint import fingerprint, load_model, write_tensors
+from evenglot.runs.checkpoint import fingerprint, write_tensors
+from evenglot.runs.model import load_model
 from evenglot.runs.run import Run
 from evenglot.seals import checksums, sealed
 from evenglot.symbols import EOS, PAD

@@ -23,7 +23,8 @@ from evenglot.model.devices import Device as Device
 from evenglot.model.devices import usable_device
 from evenglot.model.interface import TranslationModel
 from evenglot.model.transformer import Transformer
-from evenglot.runs.checkpoint import Checkpoint, load_model
+from evenglot.runs.checkpoint import Checkpoint
+from evenglot.runs.model import load_model
 from evenglot.runs.run import Run
 from evenglot.wording import some
 

@@ -20,7 +20,7 @@ from evenglot.config import Config, load_config
 from evenglot.corpus.prepare import prepare
 from evenglot.preview.doctor import Check, attempt
 from evenglot.progress import Bars
-from evenglot.runs.checkpoint import checkpoints
+from evenglot.runs.checkpoint_folder import checkpoints
 from evenglot.runs.events import DoneEvent, StepEvent, of_kind
 from evenglot.runs.log import read_log
 from evenglot.runs.run import Run

@@ -138,11 +138,11 @@ class Run:
 
     def choose(self, which: str) -> Checkpoint:
         """The checkpoint with this name: best, last, average, or a number of updates."""
-        from evenglot.runs import checkpoint
+        from evenglot.runs import checkpoint_folder
 
-        if (found := checkpoint.find(self.checkpoints, which)) is not None:
+        if (found := checkpoint_folder.find(self.checkpoints, which)) is not None:
             return found
-        steps = [str(each.step) for each in checkpoint.checkpoints(self.checkpoints)]
+        steps = [str(each.step) for each in checkpoint_folder.checkpoints(self.checkpoints)]
         if not steps:
             raise RunError(f"{self.folder}: no checkpoints; `evenglot train` writes one after each interval")
         raise RunError(f"{self.folder}: no checkpoint {which!r}; available: {', '.join(['best', 'last', *steps])}")
@@ -157,9 +157,9 @@ class Run:
 
     def refuse_if_taken(self) -> None:
         """Refuse to start in a folder that has a run or other files that would be overwritten."""
-        from evenglot.runs import checkpoint
+        from evenglot.runs import checkpoint_folder
 
-        if found := checkpoint.checkpoints(self.checkpoints):
+        if found := checkpoint_folder.checkpoints(self.checkpoints):
             if not self.config_file.exists():
                 raise RunError(
                     f"{self.config_file}: missing, but the folder contains a run (at update {found[-1].step}); restore "

@@ -17,7 +17,7 @@ from evenglot.inference.translate import EngineName, TranslationWarning, Transla
 from evenglot.inference.vocabularies import verify_vocabulary
 from evenglot.model.devices import Device, usable_device
 from evenglot.progress import Bars
-from evenglot.runs.checkpoint import load_model
+from evenglot.runs.model import load_model
 from evenglot.runs.run import Run, RunError
 from evenglot.runs.scores import read_lines, scores_file, statistics_file, translation_file
 from evenglot.scoring.comet import comet_score

@@ -16,7 +16,7 @@ from starlette.exceptions import HTTPException
 
 from evenglot import __version__
 from evenglot.inference.translate import Device, EngineName, Translator, translator_of
-from evenglot.runs.checkpoint import load_model
+from evenglot.runs.model import load_model
 from evenglot.runs.run import Run
 from evenglot.serve.api import PAGE, Api, as_json, sources, targets
 from evenglot.serve.connections import AcceptErrors, accepted_at_once, connections

@@ -13,7 +13,8 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import FSDPModule, fully_shard
 
 from evenglot.model.interface import TranslationModel
-from evenglot.runs.checkpoint import Content, model_of
+from evenglot.runs.checkpoint import Content
+from evenglot.runs.model import model_of
 from evenglot.training.parallel import Processes
 from evenglot.training.parallel_modes import Flat, whole_weights
 

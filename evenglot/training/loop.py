@@ -16,7 +16,8 @@ from evenglot.batches.load import Batch, Loader, collate, load
 from evenglot.config import Config
 from evenglot.corpus.store import Store
 from evenglot.directions import whole_direction
-from evenglot.runs.checkpoint import average, refuse_misfit
+from evenglot.runs.average import average
+from evenglot.runs.model import refuse_misfit
 from evenglot.runs.run import Run, RunError
 from evenglot.training.memory import memory_errors_explained
 from evenglot.training.model import create_model, init_fingerprint

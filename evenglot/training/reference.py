@@ -12,9 +12,10 @@ from evenglot.corpus.store import Store
 from evenglot.directions import whole_direction
 from evenglot.model.interface import TranslationModel
 from evenglot.progress import Bars
-from evenglot.runs.checkpoint import fingerprint, model_of
+from evenglot.runs.checkpoint import fingerprint
 from evenglot.runs.events import DoneEvent, ReferenceCost, of_kind
 from evenglot.runs.log import read_log
+from evenglot.runs.model import model_of
 from evenglot.runs.run import Run, RunError
 from evenglot.training.model import create_model, init_fingerprint
 from evenglot.training.parallel import Processes

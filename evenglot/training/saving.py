@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from evenglot.config import TrainSettings
-from evenglot.runs import checkpoint
+from evenglot.runs import checkpoint, checkpoint_folder
 from evenglot.runs.checkpoint import Checkpoint, Content
 from evenglot.runs.run import Run, RunError
 from evenglot.training.parallel import Processes
@@ -128,7 +128,7 @@ class Checkpointer:
 
     def latest(self) -> tuple[Checkpoint, Content] | None:
         """The newest intact checkpoint, the same on all processes; None if there is none yet."""
-        newest = checkpoint.latest(self.run.checkpoints, self.warn)
+        newest = checkpoint_folder.latest(self.run.checkpoints, self.warn)
         self._refuse_disagreement(-1 if newest is None else newest[0].step)
         return newest
 
@@ -139,7 +139,7 @@ class Checkpointer:
         """
         position = content.state["position"]
         at = Position.of(position)
-        damaged = [each.step for each in checkpoint.checkpoints(self.run.checkpoints) if each.step > at.step]
+        damaged = [each.step for each in checkpoint_folder.checkpoints(self.run.checkpoints) if each.step > at.step]
         self.policy.resume(at.step, at.validated, position.get("regular", []), damaged)
         self.processes.wait()  # the others look at the checkpoints, too
         if self.processes.is_first and not damaged:  # else the damaged ones would count as the newest
@@ -147,17 +147,17 @@ class Checkpointer:
         return at
 
     def _prune(self, replaced: list[int]) -> None:
-        checkpoint.prune(self.run.checkpoints, self.settings.keep_last, self.settings.keep_best, replaced)
+        checkpoint_folder.prune(self.run.checkpoints, self.settings.keep_last, self.settings.keep_best, replaced)
 
     def best(self) -> Checkpoint:
         """The best intact checkpoint of a run that has written one; a damaged one must not end its training."""
-        found = checkpoint.best(self.run.checkpoints)
+        found = checkpoint_folder.best(self.run.checkpoints)
         assert found is not None
         return found
 
     def last_regular(self, count: int) -> list[Checkpoint]:
         """Up to `count` of the last regular checkpoints, oldest first."""
-        found = checkpoint.checkpoints(self.run.checkpoints)
+        found = checkpoint_folder.checkpoints(self.run.checkpoints)
         return [each for each in found if each.step in self.policy.regular][-count:]
 
     def save_average(

@@ -18,7 +18,7 @@ from evenglot.corpus.prepared import (
 from evenglot.corpus.store import Store
 from evenglot.files import lock
 from evenglot.progress import Bars
-from evenglot.runs.checkpoint import tidy
+from evenglot.runs.checkpoint_folder import tidy
 from evenglot.runs.run import Run, RunError
 from evenglot.training.loop import Training
 from evenglot.training.parallel import Processes, processes

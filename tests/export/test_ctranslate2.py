@@ -25,7 +25,7 @@ from evenglot.inference.ctranslate2 import CTranslate2Engine, convert, weights
 from evenglot.inference.ctranslate2.convert import converted
 from evenglot.model.search import beam_search
 from evenglot.progress import Bars
-from evenglot.runs.checkpoint import load_model
+from evenglot.runs.model import load_model
 from evenglot.runs.run import Run, RunError
 from evenglot.symbols import EOS, PAD
 from evenglot.training.train import train

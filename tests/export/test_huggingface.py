@@ -24,7 +24,7 @@ from evenglot.export.huggingface import Report, export
 from evenglot.extras import quiet
 from evenglot.model.search import beam_search, greedy
 from evenglot.progress import Bars
-from evenglot.runs.checkpoint import load_model
+from evenglot.runs.model import load_model
 from evenglot.runs.run import Run, RunError
 from evenglot.symbols import EOS, PAD
 from evenglot.training.train import train

@@ -26,10 +26,10 @@ from evenglot.corpus.prepare import prepare
 from evenglot.inference.translate import translator_of
 from evenglot.paper.recipes import demo_corpus
 from evenglot.progress import Bars
-from evenglot.runs import checkpoint
-from evenglot.runs.checkpoint import load_model
+from evenglot.runs import checkpoint_folder
 from evenglot.runs.events import StepEvent, of_kind
 from evenglot.runs.log import read_log
+from evenglot.runs.model import load_model
 from evenglot.runs.run import Run
 from evenglot.training.train import train
 from tests.workplace import in_process
@@ -75,7 +75,7 @@ def make(folder: Path) -> None:
     config = load_config(folder / "conf.yaml", check_files=False)
     run = Run(folder / "run")
     train(config, run.folder)
-    for each in checkpoint.checkpoints(run.checkpoints)[:-1]:
+    for each in checkpoint_folder.checkpoints(run.checkpoints)[:-1]:
         shutil.rmtree(each.folder)
     in_process("evenglot baseline run", folder)
     in_process("evenglot score run --beam 1", folder)

@@ -19,7 +19,7 @@ from evenglot.inference.engines import CTranslate2Engine
 from evenglot.inference.translate import Translator
 from evenglot.inference.vocabularies import open_verified
 from evenglot.reading import LaterFormatError
-from evenglot.runs import checkpoint
+from evenglot.runs import checkpoint, checkpoint_folder
 from evenglot.runs.checkpoint import STATE
 from evenglot.runs.events import FORMAT, ConfigEvent, DoneEvent, StepEvent, ValidationEvent, of_kind
 from evenglot.runs.log import read_log
@@ -110,7 +110,7 @@ def test_its_scores_and_reference_losses_are_read(example):
 
 def test_the_last_example_has_the_versions_of_today(all_examples):
     newest = all_examples / _names()[-1]
-    (saved,) = checkpoint.checkpoints(newest / "run/checkpoints")
+    (saved,) = checkpoint_folder.checkpoints(newest / "run/checkpoints")
     assert json.loads((saved.folder / STATE).read_text())["format"] == checkpoint.FORMAT
     assert json.loads((newest / "store" / MANIFEST).read_text())["format"] == artefacts.FORMAT
     assert json.loads((newest / "export" / ABOUT).read_text())["version"] == VERSION
@@ -135,7 +135,12 @@ def sealed_state(content: dict) -> dict:
     ("file", "key", "seal", "read"),
     [
         (SAVED_STATE, "format", sealed_state, lambda folder: Run(folder / "run").best()),
-        (SAVED_STATE, "format", sealed_state, lambda folder: checkpoint.latest(folder / "run/checkpoints", print)),
+        (
+            SAVED_STATE,
+            "format",
+            sealed_state,
+            lambda folder: checkpoint_folder.latest(folder / "run/checkpoints", print),
+        ),
         (f"store/{MANIFEST}", "format", sealed_manifest, lambda folder: open_store(folder / "store")),
         (f"export/{ABOUT}", "version", unsealed, lambda folder: read_about(folder / "export")),
     ],

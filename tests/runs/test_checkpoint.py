@@ -3,7 +3,6 @@ import math
 import random
 import re
 import shutil
-import signal
 import stat
 import subprocess
 import sys
@@ -17,53 +16,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evenglot.runs.checkpoint import (
-    Checkpoint,
-    DamagedCheckpointError,
-    average,
-    best,
-    checkpoints,
-    find,
-    fingerprint,
-    latest,
-    open_checkpoint,
-    prune,
-    save,
-)
-
-FILES = ("model.safetensors", "optimizer.safetensors", "state.json")
-STATE = {"epoch": 3, "position": 117, "q": {"por-en": 0.1 + 0.2, "glg-en": 1e-308}, "seen": [1, None, "é", True]}
-
-
-def weights(seed=0):
-    drawn = torch.Generator().manual_seed(seed)
-    return {
-        "embedding": torch.randn(7, 5, generator=drawn),
-        "half": torch.randn(4, generator=drawn).bfloat16(),
-        "scale": torch.randn((), generator=drawn, dtype=torch.float64),
-    }
-
-
-def moments():
-    return {"embedding.step": torch.tensor(2**40 + 1), "embedding.exp_avg": torch.randn(7, 5), "none": torch.zeros(0)}
-
-
-def save_at(root, step, score=None, **changes):
-    return save(
-        root, step, **({"model": weights(step), "optimizer": moments(), "state": STATE, "score": score} | changes)
-    )
-
-
-def assert_same(got, expected):
-    assert got.keys() == expected.keys()
-    for name, tensor in expected.items():
-        assert (got[name].dtype, got[name].shape) == (tensor.dtype, tensor.shape)
-        assert torch.equal(got[name].reshape(-1).view(torch.uint8), tensor.contiguous().reshape(-1).view(torch.uint8))
-
-
-def names(root):
-    return sorted(path.name for path in root.iterdir())
-
+from evenglot.runs.checkpoint import Checkpoint, DamagedCheckpointError, fingerprint, open_checkpoint, save
+from evenglot.runs.checkpoint_folder import best, checkpoints, latest, prune
+from tests.runs.saved import FILES, STATE, assert_same, flip, moments, names, save_at, weights
 
 # -------------------------------------------------------------------------------------------------- round trip
 
@@ -168,42 +123,24 @@ def test_a_step_saved_again_is_replaced(tmp_path):
     assert_same(again.read_model(), weights(99))
 
 
-def test_steps_are_in_the_order_of_numbers(tmp_path):
-    for step in (123_456_789, 99_999_999, 0, 20):
-        save_at(tmp_path, step)
-    assert [c.step for c in checkpoints(tmp_path)] == [0, 20, 99_999_999, 123_456_789]
+@pytest.mark.parametrize("score", [math.nan, math.inf, -math.inf])
+def test_a_score_that_is_no_number_is_kept_as_such(tmp_path, score):
+    save_at(tmp_path, 1, score=score)
+    assert str(checkpoints(tmp_path)[0].score) == str(score)
 
 
-@pytest.mark.parametrize("root", ["empty", "missing"])
-def test_a_run_without_checkpoints(tmp_path, root):
-    (tmp_path / "empty").mkdir()
-    assert checkpoints(tmp_path / root) == []
-    assert latest(tmp_path / root, pytest.fail) is None
-    assert best(tmp_path / root) is None
-    prune(tmp_path / root, 1, 1)
-
-
-def test_what_is_not_a_checkpoint_is_not_taken_for_one(tmp_path):
-    save_at(tmp_path, 1)
-    shutil.copytree(tmp_path / "step-00000001", tmp_path / "step-00000002.unfinished")
-    shutil.copytree(tmp_path / "step-00000001", tmp_path / "step-1")
-    (tmp_path / "notes").mkdir()
-    (tmp_path / "step-00000009").write_text("a file")
-    assert [c.step for c in checkpoints(tmp_path)] == [1]
-    found, _ = latest(tmp_path, pytest.fail)
-    assert found.step == best(tmp_path).step == 1
+def test_the_fingerprint_is_of_the_weights_and_of_nothing_else(tmp_path):
+    model = weights()
+    one = save_at(tmp_path, 1, model=model)
+    same = save_at(tmp_path, 2, model=dict(reversed(model.items())), optimizer=None, state={}, score=1.0)
+    model["half"] = -model["half"]
+    other = save_at(tmp_path, 3, model=model)
+    assert fingerprint(one) == fingerprint(same) != fingerprint(other)
+    with pytest.raises(DamagedCheckpointError, match="model.safetensors"):
+        fingerprint(Checkpoint(tmp_path / "absent", 1, None))
 
 
 # ------------------------------------------------------------------------------------------------------ damage
-
-
-def flip(position):
-    def damage(file):
-        content = bytearray(file.read_bytes())
-        content[int(position * (len(content) - 1))] ^= 0x01
-        file.write_bytes(content)
-
-    return damage
 
 
 def become_a_folder(file):
@@ -356,15 +293,6 @@ def test_no_bytes_raise_anything_else(content):
             open_checkpoint(saved.folder)
 
 
-def test_if_all_are_damaged_it_does_not_begin_anew_silently(tmp_path):
-    for step in (1, 2):
-        (save_at(tmp_path, step).folder / FILES[step]).unlink()
-    warnings = []
-    with pytest.raises(DamagedCheckpointError, match=f"^{tmp_path}: "):
-        latest(tmp_path, warnings.append)
-    assert len(warnings) == 2
-
-
 def test_files_of_two_checkpoints_do_not_mix(tmp_path):
     one, two = save_at(tmp_path, 1), save_at(tmp_path, 2)
     shutil.copy(one.folder / "model.safetensors", two.folder)
@@ -379,7 +307,8 @@ SAVE_FOREVER = """
 import sys
 from pathlib import Path
 import torch
-from evenglot.runs.checkpoint import checkpoints, prune, save
+from evenglot.runs.checkpoint import save
+from evenglot.runs.checkpoint_folder import checkpoints, prune
 root = Path(sys.argv[1])
 step = max((c.step for c in checkpoints(root)), default=0)
 while True:
@@ -409,31 +338,6 @@ def test_killed_at_any_moment_the_last_one_is_complete(tmp_path):
             other.read()
     prune(tmp_path, 1, 0)
     assert len(names(tmp_path)) == 1
-
-
-PRUNE_ALL = """
-import sys
-from pathlib import Path
-from evenglot.runs.checkpoint import prune
-from tests.killed import DELETIONS, kill_itself_after
-kill_itself_after(int(sys.argv[2]), DELETIONS)
-prune(Path(sys.argv[1]), 1, 0)
-"""
-
-
-@pytest.mark.parametrize("deletions", [0, 1, 4, 15])
-def test_killed_while_pruning_no_half_checkpoint_remains(tmp_path, deletions):
-    for step in range(5):
-        save(tmp_path, step, model={"w": torch.zeros(9)}, optimizer=None, state={"step": step}, score=None)
-        for extra in range(5):
-            (tmp_path / f"step-{step:08d}" / f"extra{extra}").touch()
-    command = [sys.executable, "-c", PRUNE_ALL, str(tmp_path), str(deletions)]
-    assert subprocess.run(command, cwd=Path(__file__).parents[2]).returncode == -signal.SIGKILL
-    for folder in tmp_path.glob("step-????????"):
-        open_checkpoint(folder).read()
-    assert latest(tmp_path, pytest.fail)[0].step == 4
-    prune(tmp_path, 1, 0)
-    assert names(tmp_path) == ["step-00000004"]
 
 
 FULL_DISK = """
@@ -468,179 +372,3 @@ def test_a_root_that_cannot_be_made_is_said(tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(OSError, match="file/checkpoints/step-00000001: .*not a directory"):
         save_at(tmp_path / "file" / "checkpoints", 1)
-
-
-# ------------------------------------------------------------------------------------------------------ choose
-
-
-SCORES = st.none() | st.sampled_from([1.0, 2.0, 2.5, math.nan, math.inf, -math.inf]) | st.floats(-3, 3)
-
-
-def save_scores(root, scores):
-    for step, score in enumerate(scores):
-        save(root, step, model={}, optimizer=None, state={}, score=score)
-
-
-@pytest.mark.parametrize(
-    ("scores", "expected"),
-    [
-        ([3.0, 1.0, 2.0], 1),
-        ([1.0, 1.0], 0),
-        ([None, 5.0, None], 1),
-        ([None, None], 1),
-        ([math.nan, 2.0, -math.inf], 1),
-        ([math.nan, math.inf], 1),
-        ([2, 1], 1),
-    ],
-)
-def test_the_best_has_the_lowest_score(tmp_path, scores, expected):
-    save_scores(tmp_path, scores)
-    assert best(tmp_path).step == expected
-
-
-@pytest.mark.parametrize("score", [math.nan, math.inf, -math.inf])
-def test_a_score_that_is_no_number_is_kept_as_such(tmp_path, score):
-    save_at(tmp_path, 1, score=score)
-    assert str(checkpoints(tmp_path)[0].score) == str(score)
-
-
-@pytest.mark.parametrize(("score", "expected"), [(0.5, "average"), (1.0, "step-00000000"), (None, "step-00000000")])
-def test_an_average_can_be_the_best(tmp_path, score, expected):
-    save_scores(tmp_path, [1.0, 2.0])
-    save_at(tmp_path, 1, score=score, name="average")
-    assert best(tmp_path).folder.name == expected
-
-
-def test_an_average_alone_is_the_best(tmp_path):
-    save_at(tmp_path, 1, name="average")
-    assert best(tmp_path).folder.name == "average"
-
-
-@pytest.mark.parametrize("damaged", ["step-00000000", "step-00000001", "average"])
-@pytest.mark.parametrize("damage", [b"{", None])
-def test_no_other_takes_the_place_of_a_damaged_best(tmp_path, damaged, damage):
-    save_scores(tmp_path, [1.0, 2.0])
-    save_at(tmp_path, 1, score=0.5, name="average")
-    file = tmp_path / damaged / "state.json"
-    file.unlink() if damage is None else file.write_bytes(damage)
-    with pytest.raises(DamagedCheckpointError, match=damaged):
-        find(tmp_path, "best")
-    names = {"0": "step-00000000", "1": "step-00000001", "last": "step-00000001", "average": "average"}
-    for which, name in names.items():
-        if name == damaged:
-            with pytest.raises(DamagedCheckpointError, match=damaged):
-                find(tmp_path, which)
-        else:
-            assert find(tmp_path, which).folder.name == name
-    shutil.rmtree(tmp_path / damaged)
-    assert find(tmp_path, "best") == best(tmp_path)
-
-
-def test_folders_of_others_are_no_checkpoints(tmp_path):
-    save_scores(tmp_path, [1.0])
-    (tmp_path / "notes").mkdir()
-    assert find(tmp_path, "best").step == 0
-    assert find(tmp_path, "notes") is None
-    assert find(tmp_path / "absent", "best") is None
-
-
-@given(st.lists(SCORES, max_size=8), st.integers(0, 9), st.integers(0, 9))
-@settings(max_examples=40, deadline=None)
-def test_prune_keeps_the_union_of_last_and_best(scores, keep_last, keep_best):
-    with tempfile.TemporaryDirectory() as root:
-        root = Path(root)
-        save_scores(root, scores)
-        save_at(root, 3, name="average", score=-9.0)
-        before = best(root)
-        ranking = sorted((score, step) for step, score in enumerate(scores) if score is not None and abs(score) < 1e9)
-        last = {step for step in range(len(scores)) if step >= len(scores) - keep_last}
-        prune(root, keep_last, keep_best)
-        assert {c.step for c in checkpoints(root)} == last | {step for _, step in ranking[:keep_best]}
-        assert best(root) == before
-        prune(root, keep_last, keep_best)  # again: nothing more to do
-        assert {c.step for c in checkpoints(root)} == last | {step for _, step in ranking[:keep_best]}
-
-
-def test_prune_removes_leftovers_and_nothing_that_it_cannot_judge(tmp_path):
-    for step in (1, 2, 3):
-        save_at(tmp_path, step)
-    shutil.copytree(tmp_path / "step-00000003", tmp_path / "step-00000004.unfinished")
-    (tmp_path / "step-00000002" / "state.json").write_text("{")
-    (tmp_path / "notes").mkdir()
-    (tmp_path / "notes.txt").touch()
-    prune(tmp_path, 1, 0)
-    assert names(tmp_path) == ["notes", "notes.txt", "step-00000002", "step-00000003"]
-    warnings = []
-    assert latest(tmp_path, warnings.append)[0].step == 3
-    (warning,) = warnings  # although it is older
-    assert str(tmp_path / "step-00000002") in warning
-
-
-@pytest.mark.parametrize(("keep_last", "keep_best"), [(-1, 1), (1, -1)])
-def test_a_negative_number_to_keep_is_refused(tmp_path, keep_last, keep_best):
-    save_at(tmp_path, 1)
-    with pytest.raises(ValueError, match=f"^keep_last, keep_best: .*{keep_last} and {keep_best}"):
-        prune(tmp_path, keep_last, keep_best)
-    assert names(tmp_path) == ["step-00000001"]
-
-
-# -------------------------------------------------------------------------------------------- average, identity
-
-
-def test_the_average_is_the_mean_in_double_precision(tmp_path):
-    values = [2.0**24, 1.0, 1.0, 1.0, 1.0]  # summed in float32, the ones would be lost
-    models = [{"w": torch.tensor([value]), "n": torch.tensor(n)} for n, value in enumerate(values)]
-    saved = [save_at(tmp_path, step, model=model) for step, model in enumerate(models)]
-    mean = average(saved)
-    assert mean["w"].dtype == torch.float32
-    assert mean["w"].item() == torch.tensor((2.0**24 + 4) / 5, dtype=torch.float64).float().item()
-    assert (mean["n"].dtype, mean["n"].item()) == (torch.int64, 2)
-
-
-def test_the_average_of_two(tmp_path):
-    saved = [save_at(tmp_path, step) for step in (1, 2)]
-    first, second = weights(1), weights(2)
-    assert_same(average(saved), {n: ((first[n].double() + second[n].double()) / 2).to(first[n].dtype) for n in first})
-
-
-@given(st.lists(st.floats(width=32, allow_nan=False), min_size=1, max_size=5), st.integers(1, 7), st.booleans())
-@settings(max_examples=30, deadline=None)
-def test_the_average_of_the_same_is_the_same(values, copies, is_half):
-    with tempfile.TemporaryDirectory() as root:
-        tensor = torch.tensor(values, dtype=torch.bfloat16 if is_half else torch.float32)
-        saved = save(Path(root), 1, model={"w": tensor}, optimizer=None, state={}, score=None)
-        assert_same(average([saved] * copies), {"w": tensor})
-
-
-@pytest.mark.parametrize(
-    ("other", "message"),
-    [
-        ({"w": torch.zeros(2)}, "^b: .*step-00000001"),
-        ({"w": torch.zeros(2), "b": torch.zeros(1), "c": torch.zeros(1)}, "^c: .*step-00000002"),
-        ({"w": torch.zeros(2, 1), "b": torch.zeros(1)}, r"^w: \[2, 1\] in .*-00000002, \[2\] in .*-00000001;"),
-    ],
-)
-def test_different_models_are_not_averaged(tmp_path, other, message):
-    one = save_at(tmp_path, 1, model={"w": torch.zeros(2), "b": torch.zeros(1)})
-    with pytest.raises(ValueError, match=message):
-        average([one, save_at(tmp_path, 2, model=other)])
-
-
-def test_nothing_and_damaged_ones_are_not_averaged(tmp_path):
-    with pytest.raises(ValueError, match="^checkpoints: "):
-        average([])
-    saved = save_at(tmp_path, 1)
-    flip(0.9)(saved.folder / "model.safetensors")
-    with pytest.raises(DamagedCheckpointError):
-        average([saved])
-
-
-def test_the_fingerprint_is_of_the_weights_and_of_nothing_else(tmp_path):
-    model = weights()
-    one = save_at(tmp_path, 1, model=model)
-    same = save_at(tmp_path, 2, model=dict(reversed(model.items())), optimizer=None, state={}, score=1.0)
-    model["half"] = -model["half"]
-    other = save_at(tmp_path, 3, model=model)
-    assert fingerprint(one) == fingerprint(same) != fingerprint(other)
-    with pytest.raises(DamagedCheckpointError, match="model.safetensors"):
-        fingerprint(Checkpoint(tmp_path / "absent", 1, None))

@@ -11,7 +11,8 @@ from evenglot.corpus.languages import identifier
 from evenglot.corpus.prepare import prepare
 from evenglot.inference.engines import SearchOptions
 from evenglot.progress import Bars
-from evenglot.runs.checkpoint import Checkpoint, load_model
+from evenglot.runs.checkpoint import Checkpoint
+from evenglot.runs.model import load_model
 from evenglot.runs.run import Run, RunError
 from evenglot.runs.scores import read_translations, scored_translations, translations_file
 from evenglot.scoring.reference_loss import reference_losses

@@ -11,7 +11,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from evenglot.runs import checkpoint
+from evenglot.runs import checkpoint_folder
 from evenglot.runs.checkpoint import Checkpoint
 from evenglot.serve import listen, serve
 from tests.counting import calls_of
@@ -37,7 +37,7 @@ def test_the_checkpoint_is_chosen_and_read_once(run, monkeypatch):
     def stop(text):
         raise ServingError(text)
 
-    chosen, reads = calls_of(monkeypatch, checkpoint, "best"), calls_of(monkeypatch, Checkpoint, "read")
+    chosen, reads = calls_of(monkeypatch, checkpoint_folder, "best"), calls_of(monkeypatch, Checkpoint, "read")
     with pytest.raises(ServingError):
         serve(run, port=0, tell=stop)
     assert len(chosen) == len(reads) == 1

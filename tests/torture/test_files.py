@@ -13,7 +13,8 @@ import pytest
 
 from evenglot.reading import DEEPEST, UnreadableError, parse_json, read_bytes, read_json
 from evenglot.records import read_record
-from evenglot.runs.checkpoint import DamagedCheckpointError, load_model, open_checkpoint, save
+from evenglot.runs.checkpoint import DamagedCheckpointError, open_checkpoint, save
+from evenglot.runs.model import load_model
 from evenglot.runs.run import RunError
 from evenglot.runs.scores import Scores, read_scores_file
 from evenglot.scoring.sentence_statistics import SentenceStatistics

@@ -25,7 +25,7 @@ import torch
 from torch.distributed import TCPStore
 
 from evenglot.config import Config, load_config
-from evenglot.runs import checkpoint
+from evenglot.runs import checkpoint, checkpoint_folder
 from tests.logs import json_events
 from tests.patience import PATIENCE
 
@@ -207,7 +207,7 @@ def arguments(conf: Path, run: Path, settings: Sequence[str], *others: str) -> l
 
 
 def newest(run: Path) -> Path:
-    return checkpoint.checkpoints(run / "checkpoints")[-1].folder
+    return checkpoint_folder.checkpoints(run / "checkpoints")[-1].folder
 
 
 def tensors(run: Path) -> dict[str, bytes]:

@@ -9,7 +9,7 @@ import evenglot
 from evenglot.config import load_config
 from evenglot.corpus.prepare import prepare
 from evenglot.progress import Bars
-from evenglot.runs.checkpoint import load_model
+from evenglot.runs.model import load_model
 from evenglot.runs.run import Run
 from evenglot.scoring.reference_loss import reference_losses
 from evenglot.training.train import train

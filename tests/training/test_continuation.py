@@ -14,7 +14,7 @@ from evenglot.corpus.prepared import StoreError, open_prepared
 from evenglot.corpus.read import CorpusError
 from evenglot.inference.translate import load
 from evenglot.progress import Bars
-from evenglot.runs.checkpoint import load_model
+from evenglot.runs.model import load_model
 from evenglot.runs.run import Run, RunError
 from evenglot.scoring.reference_loss import reference_losses
 from evenglot.training.model import create_model

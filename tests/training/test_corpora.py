@@ -16,7 +16,7 @@ from evenglot.inference.engines import SearchOptions
 from evenglot.inference.translate import load
 from evenglot.preview.check import check
 from evenglot.progress import Bars
-from evenglot.runs.checkpoint import load_model
+from evenglot.runs.model import load_model
 from evenglot.runs.run import ChangedSettingsError, Run
 from evenglot.scoring.score_run import score_run
 from evenglot.training.parallel import Processes

@@ -98,7 +98,7 @@ def trace(name: str, folder: Path) -> dict:
     from evenglot.corpus.prepare import prepare
     from evenglot.paper.recipes import recipe_config
     from evenglot.progress import Bars
-    from evenglot.runs import checkpoint
+    from evenglot.runs import checkpoint_folder
     from evenglot.training.train import train
 
     settings = {**SETTINGS, **SHORT.get(name, {}), "balance": STRATEGIES[name], "store.folder": str(folder / "store")}
@@ -116,7 +116,7 @@ def trace(name: str, folder: Path) -> dict:
         "intervals": of("interval", "mixture", "target", "pairs"),
         "balance": of("balance", "mixture", "target", "losses"),
         "validation": of("validation", "loss", "pooled", "macro", "worst"),
-        "weights": _digest(checkpoint.checkpoints(folder / name / "checkpoints")[-1].read_model()),
+        "weights": _digest(checkpoint_folder.checkpoints(folder / name / "checkpoints")[-1].read_model()),
     }
 
 

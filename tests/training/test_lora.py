@@ -19,7 +19,7 @@ from evenglot.inference.engines import SearchOptions
 from evenglot.inference.translate import load
 from evenglot.model.families import PretrainedError
 from evenglot.progress import Bars
-from evenglot.runs.checkpoint import load_model
+from evenglot.runs.model import load_model
 from evenglot.runs.run import ChangedSettingsError, Run
 from evenglot.scoring.score_run import score_run
 from evenglot.training.model import create_model

@@ -29,7 +29,8 @@ from evenglot.model.pretrained import load_pretrained
 from evenglot.model.products import has_faster_products
 from evenglot.model.search import beam_search, greedy
 from evenglot.progress import Bars
-from evenglot.runs.checkpoint import DamagedCheckpointError, load_model, save
+from evenglot.runs.checkpoint import DamagedCheckpointError, save
+from evenglot.runs.model import load_model
 from evenglot.runs.run import Run, RunError
 from evenglot.scoring.score_run import score_run
 from evenglot.training.model import create_model

@@ -9,7 +9,8 @@ import torch
 from evenglot.balance import GradientProbe
 from evenglot.config import load_config
 from evenglot.directions import GroupMap
-from evenglot.runs.checkpoint import checkpoints, load_model
+from evenglot.runs.checkpoint_folder import checkpoints
+from evenglot.runs.model import load_model
 from evenglot.training.probe import mean_cosines
 from evenglot.training.step import Step
 from evenglot.training.train import train

@@ -12,7 +12,9 @@ from evenglot.balance import Signal
 from evenglot.cli import app
 from evenglot.config import load_config
 from evenglot.progress import Bars
-from evenglot.runs.checkpoint import Checkpoint, DamagedCheckpointError, checkpoints, fingerprint, load_model, save
+from evenglot.runs.checkpoint import Checkpoint, DamagedCheckpointError, fingerprint, save
+from evenglot.runs.checkpoint_folder import checkpoints
+from evenglot.runs.model import load_model
 from evenglot.runs.run import ChangedSettingsError, Run, RunError
 from evenglot.training.parallel import Processes
 from evenglot.training.reference import baseline, reference_cost

@@ -12,7 +12,7 @@ import pytest
 
 from evenglot.corpus.prepare import prepare
 from evenglot.progress import Bars
-from evenglot.runs import checkpoint
+from evenglot.runs import checkpoint, checkpoint_folder
 from evenglot.runs.run import ChangedSettingsError
 from evenglot.training.train import train
 from tests.killed import kill_itself
@@ -351,7 +351,7 @@ def test_after_some_damaged_checkpoints_the_intact_ones_are_not_those_that_go(co
     train(
         configured(conf, overrides(STRATEGIES["chi-ibr"], batches=SHORT_INTERVALS, train={**keys, "keep_last": 9})), run
     )
-    *_, intact, one, two, three = checkpoint.checkpoints(run / "checkpoints")
+    *_, intact, one, two, three = checkpoint_folder.checkpoints(run / "checkpoints")
     for damaged in (one, two, three):
         file = damaged.folder / checkpoint.MODEL
         content = bytearray(file.read_bytes())
@@ -360,7 +360,7 @@ def test_after_some_damaged_checkpoints_the_intact_ones_are_not_those_that_go(co
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys, "stderr", Tripwire())  # after one more update, which is saved
         assert train(configured(conf, settings), run, resume=True) == "stopped"
-    assert checkpoint.latest(run / "checkpoints", print)[0].step > intact.step
+    assert checkpoint_folder.latest(run / "checkpoints", print)[0].step > intact.step
     train(configured(conf, settings), run, resume=True)
     assert tensors(run) == tensors(whole(settings))
 

@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from evenglot.config import TrainSettings
-from evenglot.runs import checkpoint as module
-from evenglot.runs.checkpoint import checkpoints
+from evenglot.runs import checkpoint_folder as module
+from evenglot.runs.checkpoint_folder import checkpoints
 from evenglot.runs.run import Run
 from evenglot.training.parallel import Processes
 from evenglot.training.position import Position

@@ -13,7 +13,7 @@ from evenglot.corpus import artefacts, prepared, store
 from evenglot.corpus.prepare import prepare
 from evenglot.corpus.prepared import StoreError
 from evenglot.progress import Bars
-from evenglot.runs.checkpoint import load_model
+from evenglot.runs.model import load_model
 from evenglot.runs.run import ChangedSettingsError, Run, RunError
 from evenglot.training.step import TrainingError
 from evenglot.training.train import train

@@ -8,7 +8,9 @@ import torch
 from evenglot.config import load_config
 from evenglot.corpus.prepare import prepare
 from evenglot.progress import Bars
-from evenglot.runs.checkpoint import checkpoints, load_model, open_checkpoint
+from evenglot.runs.checkpoint import open_checkpoint
+from evenglot.runs.checkpoint_folder import checkpoints
+from evenglot.runs.model import load_model
 from evenglot.runs.run import Run
 from evenglot.symbols import EOS, PAD
 from evenglot.training.train import train

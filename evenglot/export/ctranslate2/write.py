@@ -20,7 +20,7 @@ from evenglot.inference.ctranslate2.engine import CTranslate2Engine
 from evenglot.inference.ctranslate2.package import package
 from evenglot.inference.vocabularies import read_vocabularies
 from evenglot.model.transformer import Transformer
-from evenglot.runs.checkpoint import load_model
+from evenglot.runs.model import load_model
 from evenglot.runs.run import Run
 from evenglot.symbols import EOS
 
