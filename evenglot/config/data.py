@@ -2,111 +2,31 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property
-from importlib.util import find_spec
 from itertools import product
-from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import (
-    AfterValidator,
-    AliasChoices,
-    BeforeValidator,
-    Field,
-    ValidationInfo,
-    model_serializer,
-    model_validator,
+from pydantic import AliasChoices, BeforeValidator, Field, ValidationInfo, model_serializer, model_validator
+
+from evenglot.config.data_faults import refuse_faults
+from evenglot.config.data_fields import (
+    SPLITS,
+    Code,
+    Codes,
+    ColumnPair,
+    CorpusName,
+    FileCode,
+    PathPattern,
+    Split,
+    as_list,
 )
-
-from evenglot.config.errors import Faults, Keys, refuse, show
-from evenglot.config.patterns import (
-    WILDCARD,
-    Columns,
-    Pattern,
-    check_entry,
-    check_fields,
-    dataset_splits,
-    each_path,
-    entries,
-    find,
-    missing,
-    missing_folder,
-    paths_in,
-    widowed,
-)
-from evenglot.config.section import Context, Section, absolute, key, keys_of
-from evenglot.directions import CORPUS, Direction, Grouping, GroupMap, check_code, group_of, parse
-from evenglot.extras import missing as missing_package
-from evenglot.text_file import DATASET, WITH_PYARROW, Corpus, Sides, kind_of
-from evenglot.wording import did_you_mean, listed, some
-
-Split = Literal["train", "valid", "test"]
-SPLITS: tuple[Split, ...] = ("train", "valid", "test")
-
-
-def _pattern(value: Any, info: ValidationInfo) -> Any:
-    """One path pattern or several, made absolute, so that a saved configuration works in any folder."""
-    if not _is_pattern(value):
-        raise ValueError(
-            f"expected a path, such as 'train.{{pair}}.{{lang}}.gz', two paths, or a list of these; got {show(value)}"
-        )
-    pattern = each_path(value, lambda path: path + DATASET if path.endswith("/") else path)
-    for entry in entries(pattern):
-        check_entry(entry)
-    return each_path(pattern, lambda path: _absolute(path, info))
-
-
-def _is_pattern(value: Any) -> bool:
-    def is_list(part: Any) -> bool:
-        return isinstance(part, list | tuple) and len(part) > 0
-
-    def is_pair(part: Any) -> bool:
-        return is_list(part) and len(part) == 2 and all(isinstance(path, str) for path in part)
-
-    return isinstance(value, str) or (is_list(value) and all(isinstance(part, str) or is_pair(part) for part in value))
-
-
-def _absolute(pattern: str, info: ValidationInfo) -> str:
-    folder = str(Context.of(info).folder)
-    marks = [mark for mark in "{}*?" if mark in folder]
-    if marks and not os.path.isabs(os.path.expanduser(pattern)):
-        raise ValueError(f"{folder}: this folder has {marks[0]} in its name, which has a meaning in paths; rename it")
-    return absolute(pattern, info)
-
-
-def _columns(value: Any) -> Any:
-    if isinstance(value, list | tuple) and len(value) == 2:
-        if all(isinstance(column, str) for column in value):
-            return tuple(check_fields(column, ("src", "tgt")) for column in value)
-        if all(type(column) is int and column >= 1 for column in value):
-            return tuple(value)
-    raise ValueError(f"expected two columns, such as ['{{src}}', '{{tgt}}'] or [1, 2] (from 1), got {show(value)}")
-
-
-def _file_code(value: str) -> str:
-    if not value or any(mark in value for mark in "/{}*?"):
-        raise ValueError(f"expected a code as in the names of files or columns, got {value!r}")
-    return value
-
-
-def _corpus_name(value: str) -> str:
-    if not CORPUS.fullmatch(value):
-        raise ValueError(f"expected a name of letters, digits and underscores, such as bt, got {value!r}")
-    return value
-
-
-def _listed(value: Any) -> Any:
-    """A single value becomes a list of one."""
-    return value if isinstance(value, list | tuple) else [value]
-
-
-Code = Annotated[str, AfterValidator(check_code)]
-Codes = Annotated[tuple[Code, ...], BeforeValidator(_listed), Field(min_length=1, strict=False)]
-FileCode = Annotated[str, AfterValidator(_file_code)]
-PathPattern = Annotated[Pattern, BeforeValidator(_pattern)]
+from evenglot.config.errors import Keys, refuse
+from evenglot.config.patterns import Pattern, find, missing
+from evenglot.config.section import Context, Section, key, keys_of
+from evenglot.directions import Direction, Grouping, GroupMap, group_of, parse
+from evenglot.text_file import Corpus
 
 
 class Declaration(Section):
@@ -160,7 +80,7 @@ class CorpusSettings(Section):
     """A further training corpus, which is a group of its own."""
 
     train: PathPattern = Field(description="Its text: paths as in data.train.")
-    directions: Annotated[tuple[str, ...], BeforeValidator(_listed), Field(min_length=1, strict=False)] | None = key(
+    directions: Annotated[tuple[str, ...], BeforeValidator(as_list), Field(min_length=1, strict=False)] | None = key(
         None, "Directions that have it; null: all."
     )
     tag: bool = key(True, "Put a tag with its name, such as <<bt>>, before its source sentences.")
@@ -169,7 +89,7 @@ class CorpusSettings(Section):
 class DataSettings(Section):
     """The translation directions and their text files."""
 
-    declared: Annotated[tuple[Declaration, ...], BeforeValidator(_listed), Field(min_length=1, strict=False)] = key(
+    declared: Annotated[tuple[Declaration, ...], BeforeValidator(as_list), Field(min_length=1, strict=False)] = key(
         ...,
         """\
 Translation directions. Language codes are letters, with suffixes after an underscore: no, por, zh_Hans, pt_BR.
@@ -207,7 +127,7 @@ UTF-8 with one sentence per line: plain, .gz or .zst. One file can also hold bot
     test: PathPattern | None = key(
         None, "Test text; optional.", resume="free", grid="free", shown="test.{pair}.{lang}.gz"
     )
-    columns: Annotated[Columns, BeforeValidator(_columns)] | None = key(
+    columns: ColumnPair | None = key(
         None,
         """\
 Columns of files that hold both sides, in the order of the languages in the file name. Names, ['{src}', '{tgt}'],
@@ -231,7 +151,7 @@ endings of its files. Numbers, [1, 2], are for .tsv without a header. null: [1, 
         "pair",
         "Directions that share one sampling weight: each alone (pair), or all with the same source, target or label.",
     )
-    named: dict[Annotated[str, AfterValidator(_corpus_name)], CorpusSettings] = key(
+    named: dict[CorpusName, CorpusSettings] = key(
         {},
         f"""\
 Further training corpora by name, such as back-translations: {{bt: {{train: "bt.{{pair}}.{{lang}}"}}}}. Each is a group
@@ -275,13 +195,14 @@ of its own (por-en/bt) with a sampling weight of its own. Validation and test se
 
     def files(self, direction: Direction, split: Split) -> Corpus | None:
         """Source and target text of a direction, whether or not it exists; None if the split is not declared."""
-        _, pattern = self._pattern_of(direction, split)
-        return None if pattern is None else self._find(pattern, direction)
+        _, pattern = self.pattern_of(direction, split)
+        return None if pattern is None else self.find(pattern, direction)
 
-    def _find(self, pattern: Pattern, direction: Direction) -> Corpus:
+    def find(self, pattern: Pattern, direction: Direction) -> Corpus:
+        """Source and target text of a direction by this pattern, whether or not it exists."""
         return find(pattern, direction, self.columns, self.file_codes)
 
-    def _pattern_of(self, direction: Direction, split: Split) -> tuple[Keys, Pattern | None]:
+    def pattern_of(self, direction: Direction, split: Split) -> tuple[Keys, Pattern | None]:
         """The pattern for a direction, and the keys under which it is configured."""
         if direction.corpus is not None:
             text = self.named[direction.corpus].train
@@ -320,7 +241,7 @@ of its own (por-en/bt) with a sampling weight of its own. Validation and test se
         def exists(split: Split) -> bool:
             own: Pattern | None = getattr(entry, split)
             pattern = getattr(self, split) if own is None and split not in entry.without else own
-            return pattern is not None and not missing(self._find(pattern, direction))
+            return pattern is not None and not missing(self.find(pattern, direction))
 
         if not exists("train"):
             return None
@@ -330,119 +251,5 @@ of its own (por-en/bt) with a sampling weight of its own. Validation and test se
 
     @model_validator(mode="after")
     def _check(self, info: ValidationInfo) -> Self:
-        context = Context.of(info)
-        refuse(self._repeated(context))
-        refuse([*self._unlabelled(), *self._without_training(), *self._unused_codes(), *self._unknown_directions()])
-        refuse(self._without_names())
-        refuse([*self._mistaken(), *((*self._missing(), *self._unreadable()) if context.check_files else ())])
+        refuse_faults(self, Context.of(info))
         return self
-
-    def _repeated(self, context: Context) -> Faults:
-        first: dict[str, int] = {}
-        for position, entry in enumerate(self.declared):
-            for name in (direction.name for direction in entry.directions):
-                if name in first:
-                    keys = ("data", "directions", first[name])
-                    place = context.source.place(keys) if context.source else f"directions[{first[name]}]"
-                    yield ("directions", position), f"{name} is declared twice, here and in {place}"
-                first.setdefault(name, position)
-
-    def _unlabelled(self) -> Faults:
-        if self.grouping == "label":
-            for position, entry in enumerate(self.declared):
-                if entry.label is None:
-                    name = entry.directions[0].name
-                    yield ("directions", position), f"{name} has no label, but data.grouping is 'label'"
-
-    def _unused_codes(self) -> Faults:
-        languages = sorted({code for direction in self.directions for code in (direction.src, direction.tgt)})
-        for language in self.codes:
-            if language not in languages:
-                yield ("codes", language), f"not a language of data.directions; {did_you_mean(language, languages)}"
-
-    def _unknown_directions(self) -> Faults:
-        known = [direction.name for direction in self.directions]
-        for name, about in self.named.items():
-            for other in about.directions or ():
-                if other not in known:
-                    hint = did_you_mean(other, known)
-                    yield ("corpora", name, "directions"), f"{other} is not among data.directions; {hint}"
-
-    def _without_training(self) -> Faults:
-        names = [d.name for d in self.directions if self._pattern_of(d, "train")[1] is None]
-        if names:
-            yield ("train",), f"missing; set the path of the training text of {some(names)}"
-
-    def _without_names(self) -> Faults:
-        if self.columns is not None and isinstance(self.columns[0], int):
-            patterns = [self._pattern_of(*which)[1] for which in product(self.corpora, SPLITS)]
-            paths = [path for pattern in patterns if pattern is not None for path in paths_in(pattern)]
-            named = next((path for path in paths if kind_of(path) not in ("text", "tsv")), None)
-            if named is not None:
-                yield ("columns",), f"numbers are for .tsv; expected names, for {named}"
-
-    def _mistaken(self) -> Faults:
-        """Patterns that resolve to the same file for different texts; the first case of each pattern."""
-        readers: dict[tuple[Split, Sides], str] = {}
-        found: dict[Keys, str] = {}
-        for direction, split in product(self.corpora, SPLITS):
-            keys, _ = self._pattern_of(direction, split)
-            for sides in self.files(direction, split) or ():
-                other = readers.get((split, sides))
-                if sides[0] == sides[1]:
-                    found.setdefault(keys, f"source and target of {direction.name} would be the same file: {sides[0]}")
-                elif other == direction.name:
-                    found.setdefault(keys, f"{other} would use the same file twice: {sides[0]}")
-                elif other is not None:
-                    found.setdefault(keys, f"{other} and {direction.name} would be the same file: {sides[0]}")
-                readers[split, sides] = direction.name
-        yield from found.items()
-
-    def _missing(self) -> Faults:
-        """Files that do not exist, in one error per pattern."""
-        absent: dict[Keys, dict[Path, None]] = {}
-        hints: dict[Keys, str] = {}
-        for direction, split in product(self.corpora, SPLITS):
-            keys, pattern = self._pattern_of(direction, split)
-            if pattern is None or not (paths := missing(corpus := self._find(pattern, direction))):
-                continue
-            absent.setdefault(keys, {}).update(dict.fromkeys(paths))
-            if not missing(self._find(_either_way(pattern), direction)):
-                hints[keys] = "; to use a corpus in both directions, write {pair} instead of {src}-{tgt}"
-            elif any(map(WILDCARD.search, paths_in(pattern))) and (alone := widowed(corpus)):
-                hints.setdefault(keys, f"; {alone[0]} has no partner")
-            elif splits := [split for path in paths for split in dataset_splits(path)]:
-                hints.setdefault(keys, f"; the folder holds {listed(splits)}: add one of them, with / at the end")
-        named: set[Path] = set()  # missing folders are named once, however many files should be there
-        for keys, found in absent.items():
-            folders = {} if keys in hints else {path: missing_folder(path) for path in found}
-            new = [folder for folder in dict.fromkeys(folders.values()) if folder is not None and folder not in named]
-            named.update(new)
-            files = [path for path in found if folders.get(path) is None]
-            parts = [f"no such folder: {some(map(str, new))}"] if new else []
-            if files:
-                parts.append(f"no such file: {some(map(str, files))}{hints.get(keys, '')}")
-            if keys == ("train",) and keys not in hints and self._has_some_pairs():
-                parts.append("with `existing: true` beside `from` and `to`, only pairs that exist are used")
-            if parts:
-                yield keys, "; ".join(parts)
-
-    def _has_some_pairs(self) -> bool:
-        """Is there training text for some directions of an entry from many to many, not for all?"""
-        return any(
-            len({bool(missing(self.files(direction, "train") or ())) for direction in entry.directions}) > 1
-            for entry in self.declared
-            if min(len(entry.src), len(entry.tgt)) > 1 and entry.train is None
-        )
-
-    def _unreadable(self) -> Faults:
-        """Patterns of files that need a package that is not installed."""
-        if find_spec("pyarrow") is None:
-            patterns = dict(self._pattern_of(*which) for which in product(self.corpora, SPLITS))
-            for keys, pattern in patterns.items():
-                if pattern is not None and any(kind_of(path) in WITH_PYARROW for path in paths_in(pattern)):
-                    yield keys, str(missing_package("parquet", "pyarrow"))
-
-
-def _either_way(pattern: Pattern) -> Pattern:
-    return each_path(pattern, lambda path: path.replace("{src}-{tgt}", "{pair}"))

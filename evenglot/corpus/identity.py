@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenglot.config import Config
-from evenglot.config.data import SPLITS
+from evenglot.config.data_fields import SPLITS
 from evenglot.corpus.artefacts import fingerprint, key_of
 from evenglot.corpus.given import given_hash
 from evenglot.corpus.read import paths_of

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from evenglot.config import Config
-from evenglot.config.data import Split
+from evenglot.config.data_fields import Split
 from evenglot.corpus import artefacts, bundle
 from evenglot.corpus.artefacts import key_of
 from evenglot.corpus.clean import Scan

@@ -7,7 +7,7 @@ from typing import Any
 
 from evenglot import __version__
 from evenglot.config import Config, differences
-from evenglot.config.data import SPLITS
+from evenglot.config.data_fields import SPLITS
 from evenglot.corpus.given import given_hash
 from evenglot.corpus.identity import settings_key
 from evenglot.corpus.store import Store, open_store

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenglot.config import Config
-from evenglot.config.data import Split
+from evenglot.config.data_fields import Split
 from evenglot.corpus.clean import Judge, Limits, Scan, combine
 from evenglot.corpus.excerpt import excerpt
 from evenglot.corpus.held_out import HeldOut

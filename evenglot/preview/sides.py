@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from evenglot.config.data import Split
+from evenglot.config.data_fields import Split
 from evenglot.corpus.languages import can_identify, likely_languages, plain_code
 from evenglot.corpus.survey import Sample
 from evenglot.directions import SIDES, Direction

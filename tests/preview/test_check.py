@@ -12,7 +12,7 @@ from rich.cells import cell_len
 
 from evenglot.balance import create
 from evenglot.config import load_config
-from evenglot.config.data import SPLITS
+from evenglot.config.data_fields import SPLITS
 from evenglot.corpus.languages import identifier
 from evenglot.corpus.prepare import prepare
 from evenglot.corpus.read import CorpusError
