@@ -16,24 +16,23 @@ straight from our sampler: accelerate neither divides nor pads them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence, Sized
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
 from functools import partial
 from importlib.util import find_spec
-from itertools import repeat
 from typing import Any
 
-import numpy as np
 import torch
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from torch import Tensor, nn
-from torch.utils.data import DataLoader, IterableDataset
+from torch.utils.data import DataLoader
 
 from evenglot.balance import Balancer, OptionError
 from evenglot.extras import missing
 from evenglot.integrations.losses import IGNORED, label_losses
 from evenglot.integrations.torch import BalancedBatchSampler, GroupLoss
 from evenglot.integrations.trainer_arguments import refuse_what_is_not_served
+from evenglot.integrations.trainer_data import Epochs, WithGroups, groups_in, labels_of, lengths_in
+from evenglot.integrations.trainer_losses import LossSums, by_example
 
 if find_spec("accelerate") is None:
     raise missing("hf", "accelerate")
@@ -77,19 +76,19 @@ class BalancedTrainer(Trainer):
         refuse_what_is_not_served(self, balancer)
         self._interval_updates, self._tokens = interval_updates, tokens
         self._set_signature_columns_if_needed()
-        self.data_collator = _WithGroups(self.data_collator, group_column, balancer.groups.names)
+        self.data_collator = WithGroups(self.data_collator, group_column, balancer.groups.names)
         # Our loss is divided by the number of labels of the whole update; Trainer must not divide it again.
         self.model_accepts_loss_kwargs = self.loss_is_scaled_for_ga = True
-        self.args.ignore_data_skip = False  # nothing is read in order to be skipped (_Epochs), so this costs nothing
+        self.args.ignore_data_skip = False  # nothing is read in order to be skipped (Epochs), so this costs nothing
         if balancer.needs.validation_losses:
             balancer.serves("validation_losses")  # the first evaluation may come after the first interval
         self._started_as = balancer.state_dict()
         self._evaluated: list[Tensor] = []
-        self._since_log = _Losses()
+        self._since_log = LossSums()
         self._sampled_with: dict[str, Any] = {}
         if self.train_dataset is not None:
-            self._groups = _column(self.train_dataset, group_column)
-            self._lengths = _lengths(self.train_dataset) if lengths is None and tokens is not None else lengths
+            self._groups = groups_in(self.train_dataset, group_column)
+            self._lengths = lengths_in(self.train_dataset) if lengths is None and tokens is not None else lengths
             self._sample()
         # Before the others: one that saves a checkpoint after a step must find the step reported.
         self.callback_handler.callbacks.insert(0, _Reporter(self))
@@ -124,7 +123,7 @@ class BalancedTrainer(Trainer):
     ) -> tuple[list[Any], int]:
         """The batches of an update, and the number of their labels over all processes."""
         batches, _ = super().get_batch_samples(epoch_iterator, num_batches, device)
-        labels = sum(int((self._aligned(_labels_of(batch)) != IGNORED).sum()) for batch in batches)
+        labels = sum(int((self._aligned(labels_of(batch)) != IGNORED).sum()) for batch in batches)
         total = torch.tensor(labels, device=device)
         if self.args.world_size > 1:
             torch.distributed.all_reduce(total)
@@ -157,7 +156,7 @@ class BalancedTrainer(Trainer):
         if options != self._sampled_with:
             self.sampler = BalancedBatchSampler(self._groups, self.balancer, lengths=self._lengths, **options)
             self.group_loss = GroupLoss(self.sampler)
-            self._epochs, self._sampled_with = _Epochs(self.sampler), options
+            self._epochs, self._sampled_with = Epochs(self.sampler), options
 
     # ----------------------------------------------------------------------------------------------------- position
 
@@ -171,7 +170,7 @@ class BalancedTrainer(Trainer):
             )
         self.sampler.load_state_dict(saved)
         self._epochs.skip = step % self.sampler.updates.per_epoch
-        self._since_log = _Losses()
+        self._since_log = LossSums()
 
     def _end_update(self) -> None:
         self.group_loss.step()
@@ -188,7 +187,7 @@ class BalancedTrainer(Trainer):
         if "loss" in logs:
             logs |= {f"q/{name}": share for name, share in self.balancer.q.items()}
             logs |= {f"loss/{name}": loss for name, loss in self._since_log.means.items()}
-            self._since_log = _Losses()
+            self._since_log = LossSums()
         super().log(logs, start_time)
 
     # ------------------------------------------------------------------------------------------------------- losses
@@ -201,7 +200,7 @@ class BalancedTrainer(Trainer):
         num_items_in_batch: float | Tensor | None = None,
     ) -> Any:
         """The loss of a batch: in training of the whole update's labels, recorded by group; else its mean."""
-        labels = _labels_of(inputs)
+        labels = labels_of(inputs)
         groups = inputs.get(self.group_column)
         outputs = model(**self._model_inputs(inputs, labels))
         losses, counted = self._label_losses(outputs, labels)
@@ -292,7 +291,7 @@ class BalancedTrainer(Trainer):
         """Evaluate; if the data have groups, also by group, with the mean and the largest of the groups' losses."""
         self._evaluated = []
         output = super().evaluation_loop(dataloader, description, prediction_loss_only, ignore_keys, metric_key_prefix)
-        losses = _Losses.of_rows(self._evaluated, self.balancer.groups.names)
+        losses = LossSums.of_rows(self._evaluated, self.balancer.groups.names)
         self._evaluated = []
         if not losses.means or output.metrics is None:
             return output
@@ -306,7 +305,7 @@ class BalancedTrainer(Trainer):
 
     def _record(self, groups: Tensor, losses: Tensor, counted: Tensor) -> None:
         """Note group, loss sum and count of every example of all processes; what pads the last batch is dropped."""
-        rows = torch.stack([groups.to(losses.device), _by_example(losses), _by_example(counted)], dim=1)
+        rows = torch.stack([groups.to(losses.device), by_example(losses), by_example(counted)], dim=1)
         self._evaluated.append(self.accelerator.gather_for_metrics(rows.detach()).cpu())
 
 
@@ -329,109 +328,6 @@ class _Reporter(TrainerCallback):
         self.trainer._end_update()
 
 
-class _Epochs:
-    """The batches of an epoch on this rank, from the first update that was not trained yet.
-
-    Trainer counts the batches of an epoch from its start, and skips those that a resumed run has trained. So that none
-    of them is read again, the first `skip` updates of the next epoch are empty.
-    """
-
-    def __init__(self, sampler: BalancedBatchSampler) -> None:
-        self.sampler, self.skip = sampler, 0
-
-    def __len__(self) -> int:
-        return len(self.sampler)
-
-    def __iter__(self) -> Iterator[list[int]]:
-        updates, skipped = self.sampler.updates, self.skip
-        self.skip = 0
-        yield from repeat([], skipped * self.sampler.accumulate)
-        first = updates.trained
-        for update in range(first, first + updates.per_epoch - skipped):
-            for batch in updates.micro_batches_of(update)[self.sampler.rank :: self.sampler.world]:
-                yield batch.tolist()
-
-
-class _WithGroups:
-    """A collator that takes the groups from the examples, and adds their ids to the batch."""
-
-    def __init__(self, collator: Callable[..., Any], column: str, names: Sequence[str]) -> None:
-        self.collator, self.column = collator, column
-        self.id_of = {name: i for i, name in enumerate(names)}
-
-    def __call__(self, examples: Sequence[Mapping[str, Any]]) -> Any:
-        batch = self.collator([{k: v for k, v in each.items() if k != self.column} for each in examples])
-        if self.column in examples[0]:
-            groups = [str(each[self.column]) for each in examples]
-            for name in set(groups) - set(self.id_of):
-                raise OptionError(self.column, f"{name!r} is not a group of the balancer: {', '.join(self.id_of)}")
-            batch[self.column] = torch.tensor([self.id_of[name] for name in groups])
-        return batch
-
-
-@dataclass
-class _Losses:
-    """Sums and counts of losses by group."""
-
-    sums: dict[str, float] = field(default_factory=dict)
-    counts: dict[str, float] = field(default_factory=dict)
-
-    def add(self, sums: Mapping[str, float], counts: Mapping[str, float]) -> None:
-        """Add those of an update."""
-        self.sums = {name: self.sums.get(name, 0.0) + sums[name] for name in sums}
-        self.counts = {name: self.counts.get(name, 0.0) + counts[name] for name in counts}
-
-    @staticmethod
-    def of_rows(rows: Sequence[Tensor], names: Sequence[str]) -> _Losses:
-        """Of examples, each with the id of its group, its loss sum and count."""
-        totals = torch.zeros(2, len(names), dtype=torch.float64)
-        for each in rows:
-            totals.index_add_(1, each[:, 0].long(), each[:, 1:].T)
-        sums, counts = totals.tolist()
-        return _Losses(dict(zip(names, sums, strict=True)), dict(zip(names, counts, strict=True)))
-
-    @property
-    def means(self) -> dict[str, float]:
-        """The mean loss of every group that has any."""
-        return {name: self.sums[name] / count for name, count in self.counts.items() if count}
-
-    @property
-    def mean(self) -> float:
-        """The mean of all losses."""
-        return sum(self.sums.values()) / sum(self.counts.values())
-
-
-# ------------------------------------------------------------------------------------------------------------- data
-
-
-def _column(dataset: Any, name: str) -> NDArray[Any]:
-    """The groups in a data set: one of `datasets`, or any other with examples that are mappings."""
-    if isinstance(dataset, IterableDataset) or not hasattr(dataset, "__len__"):
-        raise OptionError("train_dataset", "expected one with a length and indices; a stream cannot be balanced")
-    if name not in dataset[0]:
-        raise OptionError("group_column", f"train_dataset has no column {name!r}; it has {', '.join(dataset[0])}")
-    return np.asarray(list(dataset[name]) if hasattr(dataset, "column_names") else _each(dataset, lambda x: x[name]))
-
-
-def _lengths(dataset: Any) -> NDArray[Any]:
-    """Lengths of input and labels of every example; of the input alone if a collator makes the labels."""
-    columns = [name for name in ("input_ids", "labels") if isinstance(dataset[0].get(name), Sized)]
-    if not columns:
-        raise OptionError("lengths", "the examples have no 'input_ids': pass one or two lengths for each of them")
-    return np.asarray(_each(dataset, lambda example: [len(example[name]) for name in (columns * 2)[:2]]))
-
-
-def _each(dataset: Any, value: Callable[[Any], Any]) -> list[Any]:
-    return [value(dataset[i]) for i in range(len(dataset))]
-
-
-def _labels_of(batch: Mapping[str, Any]) -> Tensor:
-    labels = batch.get("labels")
-    if labels is None:
-        raise OptionError("labels", f"a batch has none, only {', '.join(batch)}; the data need a column 'labels'")
-    return labels  # type: ignore[no-any-return]
-
-
 def _is_encoder_decoder(model: Any) -> bool:
     return bool(getattr(getattr(model, "config", None), "is_encoder_decoder", False))
 
@@ -445,8 +341,3 @@ def _decoder_inputs(model: Any, labels: Tensor) -> Tensor:
         raise OptionError("model", "its configuration needs decoder_start_token_id and pad_token_id")
     shifted = torch.cat([torch.full_like(labels[:, :1], start), labels[:, :-1]], dim=1)
     return shifted.masked_fill(shifted == IGNORED, pad)
-
-
-def _by_example(values: Tensor) -> Tensor:
-    """One sum for each example, in float64."""
-    return values.double().sum(dim=1) if values.ndim == 2 else values.double()
