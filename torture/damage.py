@@ -19,8 +19,8 @@ from pathlib import Path
 from typer.testing import CliRunner
 
 from evenglot.cli import app
+from torture.alarm import Hang, alarm
 from torture.crash_points import Scene, content, differences, training
-from torture.files import Hang, alarm
 
 KINDS = ("truncate", "flip", "zero", "swap", "delete")
 PIPE = b"a pipe"  # instead of the file: whoever waits for its other end waits for ever

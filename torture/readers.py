@@ -44,8 +44,9 @@ from evenglot.serve.api import make_job
 from evenglot.serve.messages import Limits
 from evenglot.text_file import TextFile
 from evenglot.training.saved_state import refuse_invalid
+from torture.alarm import SECONDS, Hang, alarm, quiet
+from torture.changed_files import damage_statistics, sealed_manifest, sealed_meta, sealed_state
 from torture.containers import CONTAINERS
-from torture.files import SECONDS, Hang, alarm, damage_statistics, quiet, sealed_manifest, sealed_meta, sealed_state
 from torture.load import example_run
 from torture.mutations import at_random, mutated
 from torture.page import Rows

@@ -24,7 +24,7 @@ from tests.corpus.conftest import sentences
 from tests.counting import calls_of
 from tests.killed import RENAMES, kill_itself_after
 from tests.training.commands import Command, finish
-from torture.files import sealed_manifest
+from torture.changed_files import sealed_manifest
 
 
 def files_of(folder):
