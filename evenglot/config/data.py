@@ -424,6 +424,8 @@ of its own (por-en/bt) with a sampling weight of its own. Validation and test se
                 parts.append(f"no such file: {some(map(str, files))}{hints.get(keys, '')}")
             if keys == ("train",) and keys not in hints and self._has_some_pairs():
                 parts.append("with `existing: true` beside `from` and `to`, only pairs that exist are used")
+            if parts and keys in (("valid",), ("test",)) and keys not in hints:
+                parts.append(f"directions without such text need `{keys[0]}: null`")
             if parts:
                 yield keys, "; ".join(parts)
 
