@@ -181,6 +181,12 @@ def test_all_missing_files_at_once(conf):
     ]
 
 
+def test_large_limits_are_written_in_full(conf):
+    text = "data: {directions: por-en, train: all.tsv}\nvocabulary: {size_other: 2000000}\n"
+    (error,) = conf.errors(text)
+    assert "1,000,000" in error
+
+
 def test_missing_folders_are_named_once(conf):
     (conf.folder / "here").mkdir()
     write(conf.folder, "here/train.por-en.por", "here/train.por-en.en")
