@@ -143,6 +143,12 @@ def test_bad_input_is_one_line_and_exit_code_2(tmp_path):
     assert "file" in done.stderr
 
 
+def test_a_run_to_continue_that_does_not_exist_is_no_unreadable_file(tmp_path):
+    done = CliRunner().invoke(app, ["train", "--resume", str(tmp_path / "runs" / "frist")])
+    assert str(done.exception) == f"{tmp_path / 'runs' / 'frist'}: no such run, and no such config"
+    assert isinstance(done.exception, ValueError)
+
+
 def test_errors_are_wrapped_between_words_on_a_terminal():
     plain = run("check", "conf.yaml", "--jsn").stderr
     terminal = {**os.environ, "TTY_COMPATIBLE": "1", "FORCE_COLOR": "1", "NO_COLOR": "1", "COLUMNS": "40"}

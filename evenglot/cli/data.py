@@ -76,8 +76,11 @@ def simulate(
     config: ConfigFile,
     overrides: Overrides = None,
     intervals: Annotated[
-        int, typer.Option(metavar="N", min=1, help="Number of intervals (updates of the mixture).")
-    ] = 20,
+        int | None,
+        typer.Option(
+            metavar="N", min=1, help="Number of intervals (updates of the mixture).", show_default="as in the run"
+        ),
+    ] = None,
     figures: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Also draw mixtures and losses to this folder.")
     ] = None,
@@ -87,20 +90,27 @@ def simulate(
     Uses the sizes of the prepared data and artificial losses.
     """
     from evenglot.config import load_config
+    from evenglot.config.doubts import estimated_length
     from evenglot.corpus.prepared import open_prepared
     from evenglot.preview.dry_run import dry_run
 
     read = load_config(config, overrides or (), check_files=False)
     store = open_prepared(read)
-    groups = read.data.groups
-    done = dry_run(read, groups.sum(store.sizes), groups.sum(store.target_tokens), intervals)
+    groups, length = read.data.groups, estimated_length(read, store.sizes, store.tokens)
+    done = dry_run(
+        read,
+        groups.sum(store.sizes),
+        groups.sum(store.target_tokens),
+        intervals or max(1, round(length.updates / length.interval_updates)),
+        length.interval_pairs,
+    )
     console = Console()
     console.print(done.table)
     console.print(
         "least, last, most: sampling share over the intervals. passes: over each corpus in total; tau: the same with "
-        "temperature sampling. An interval has as many pairs as the data unless batches.interval_pairs is set. The "
-        "losses are artificial (a group improves with its own samples and a little with those of others): look at the "
-        "trends, not at the values.",
+        f"temperature sampling. As in the run, an interval has about {length.interval_pairs:,} pairs. The losses are "
+        "artificial (a group improves with its own samples and a little with those of others): look at the trends, "
+        "not at the values.",
         highlight=False,
     )
     if figures is not None:

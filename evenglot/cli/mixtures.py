@@ -77,8 +77,7 @@ def mixture(
 ) -> None:
     """Write the mixture of a run for another training system.
 
-    For systems that sample with fixed weights: plain JSON, Hugging Face datasets (interleave), Megatron-LM;
-    or in stages: OpusTrainer.
+    One mixture for systems with fixed weights (plain JSON, Hugging Face datasets, Megatron-LM), stages for OpusTrainer.
     """
     from evenglot.files import write_text
 

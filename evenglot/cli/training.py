@@ -41,6 +41,8 @@ def train(
 ) -> None:
     """Train a model.
 
+    To continue a run: evenglot train --resume RUN
+
     On several processes: torchrun --nproc-per-node 2 -m evenglot train CONFIG
     """
     from evenglot.config import load_config
@@ -48,6 +50,8 @@ def train(
     from evenglot.training.train import train as train_model
 
     outlive_readers()
+    if resume and not config.exists():
+        raise ValueError(f"{config}: no such run, and no such config")
     if not config.is_dir():
         settings = load_config(config, overrides or (), check_files=False)
         train_model(settings, out or Path("runs") / config.stem, resume=resume)

@@ -11,6 +11,8 @@ from rich.console import Console
 from evenglot.cli.options import Beam, Checkpoint, Device, Engine, RunFolder
 from evenglot.cli.terminal import outlive_readers
 
+EXPORTING = "exporting, and comparing with the original"
+
 
 def translate(
     run: RunFolder,
@@ -89,6 +91,7 @@ def export(
     The exported model is first verified against the original on real sentences.
     """
     from evenglot.live import say
+    from evenglot.progress import Bars
     from evenglot.runs.run import Run
 
     console = Console()
@@ -102,7 +105,9 @@ def export(
             if adapter and base_model is None:
                 raise ValueError("--push with --adapter: say with --base-model which model of the Hub they adapt")
         sharing = hub.Sharing(license_id, dataset or (), base_model)
-        say(console, str(huggingface.export(Run(run), out, which, sharing, adapter=adapter)))
+        with Bars().task(EXPORTING, None):
+            exported = huggingface.export(Run(run), out, which, sharing, adapter=adapter)
+        say(console, str(exported))
         if push is not None:
             typer.echo(f"Uploaded to {hub.push(out, push)}")
     else:
@@ -112,7 +117,9 @@ def export(
             raise ValueError("--license, --dataset, --base-model, --push: only with --to huggingface")
         from evenglot.export import ctranslate2
 
-        say(console, f"{out}: {ctranslate2.export(Run(run), out, 'int8' if int8 else 'float32', which=which)}")
+        with Bars().task(EXPORTING, None):
+            agreement = ctranslate2.export(Run(run), out, "int8" if int8 else "float32", which=which)
+        say(console, f"{out}: {agreement}")
 
 
 def serve(

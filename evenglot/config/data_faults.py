@@ -130,6 +130,8 @@ def _missing(data: DataSettings) -> Faults:
             parts.append(f"no such file: {some(map(str, files))}{hints.get(keys, '')}")
         if keys == ("train",) and keys not in hints and _has_some_pairs(data):
             parts.append("with `existing: true` beside `from` and `to`, only pairs that exist are used")
+        if parts and keys in (("valid",), ("test",)) and keys not in hints:
+            parts.append(f"directions without such text need `{keys[0]}: null`")
         if parts:
             yield keys, "; ".join(parts)
 

@@ -114,7 +114,7 @@ EXPECTED: Mapping[str, str] = {
     "greater_than": "a number above {gt:g}",
     "greater_than_equal": "{ge:g} or more",
     "less_than": "a number below {lt:,}",
-    "less_than_equal": "{le:g} or less",
+    "less_than_equal": "{le:,} or less",
     "too_short": "at least one",
     "tuple_type": "a list",
     "dict_type": "keys with values",

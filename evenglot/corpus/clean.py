@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from evenglot.corpus.drift import shifted_part
 from evenglot.corpus.held_out import HeldOut
 from evenglot.corpus.read import Block
 from evenglot.corpus.scripts import foreign
@@ -49,6 +50,7 @@ class Scan:
 
     flags: Flags
     characters: tuple[int, int]
+    shifted: tuple[int, int] | None = None  # the pairs, from and to, in which the sides are probably shifted
 
     def __len__(self) -> int:
         return len(self.flags)
@@ -148,11 +150,12 @@ def combine(judged: Iterable[Judged], max_ratio: float) -> Scan:
         ratio_parts.append(block.ratios)
         source, target = source + block.characters[0], target + block.characters[1]
     duplicate = repeated(_joined(key_parts))
-    strange = unusual(_joined(ratio_parts), max_ratio)
+    ratios = _joined(ratio_parts)
+    strange = unusual(ratios, max_ratio)
     flags = _joined(flag_parts)
     flags[duplicate] |= FLAG["duplicate"]
     flags[strange] |= FLAG["ratio"]
-    return Scan(flags, (source, target))
+    return Scan(flags, (source, target), shifted_part(ratios))
 
 
 def _joined(parts: list[NDArray[Any]]) -> NDArray[Any]:

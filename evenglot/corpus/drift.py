@@ -1,11 +1,15 @@
-"""Where two files of unequal length probably drift apart, from the lengths of their lines. NumPy only."""
+"""Where two files probably drift apart, from the lengths of their lines. NumPy only."""
 
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 CLEARER = 0.7  # lengths of pairs must differ by less than this part of what those of other lines do
+LOOSER = (
+    2.0  # shifted pairs differ in length 2 to 5 times as much as translations; parts of one corpus, up to 1.4 times
+)
+SHORTEST = 20  # pairs of a shifted part; fewer can be so by chance
 
 
 def drift(left: ArrayLike, right: ArrayLike) -> int | None:
@@ -26,3 +30,31 @@ def drift(left: ArrayLike, right: ArrayLike) -> int | None:
     place = int(np.argmin(costs))
     by_chance = np.abs(short - long[::-1][: len(short)]).sum()
     return place if costs[place] < CLEARER * by_chance else None
+
+
+def shifted_part(ratios: ArrayLike) -> tuple[int, int] | None:
+    """The first pair and the end of the part of a corpus that is probably shifted by a line; None if there is none.
+
+    A line is missing on one side and, somewhere later, another on the other side, so that the number of lines agrees.
+    In between, the length ratios of the pairs (0: unknown) are farther from the median.
+    """
+    known = np.asarray(ratios, dtype=np.float64)
+    known = np.where(known > 0, known, np.nan)
+    if np.isnan(known).all():
+        return None
+    distance = np.nan_to_num(np.abs(np.log(known / np.nanmedian(known))))
+    limit = distance.mean()
+    for _ in range(2):  # the mean of all pairs is too high a limit where most of them are shifted
+        first, end = _above(distance, limit)
+        inside, around = distance[first:end], np.delete(distance, np.s_[first:end])
+        if min(len(inside), len(around)) < SHORTEST:
+            return None
+        limit = (inside.mean() + around.mean()) / 2
+    return (first, end) if inside.mean() > LOOSER * around.mean() else None
+
+
+def _above(values: NDArray[np.float64], limit: float) -> tuple[int, int]:
+    """The part, from and to, with the largest sum of what its values exceed the limit by."""
+    sums = np.concatenate([[0.0], np.cumsum(values - limit)])
+    end = int(np.argmax(sums - np.minimum.accumulate(sums)))
+    return int(np.argmin(sums[: end + 1])), end

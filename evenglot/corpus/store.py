@@ -70,6 +70,12 @@ class Store:
         return {name: row["train"]["target_tokens"] for name, row in self.manifest["directions"].items()}
 
     @property
+    def tokens(self) -> dict[str, tuple[int, int]]:
+        """Training tokens of each direction: source and target."""
+        of_train = {name: row["train"] for name, row in self.manifest["directions"].items()}
+        return {name: (train["source_tokens"], train["target_tokens"]) for name, train in of_train.items()}
+
+    @property
     def artefacts(self) -> list[Path]:
         """The folders of all its artefacts."""
         return [self.folder / name for name in self.manifest["artefacts"]]

@@ -26,10 +26,7 @@ class Report:
     def __str__(self) -> str:
         if not self.sentences:
             return f"{self.folder}: written, but not compared with the original: no store with validation text"
-        return (
-            f"{self.folder}: {self.identical} of {self.sentences} greedy translations are identical; "
-            f"logits differ by at most {self.logit_difference:.1e}"
-        )
+        return f"{self.folder}: {self.identical} of {self.sentences} greedy translations are identical; {self._logits}"
 
     @property
     def summary(self) -> str:
@@ -38,8 +35,12 @@ class Report:
             return "This export was not compared with the original model: there was no validation text."
         return (
             f"Comparison with the original model on {self.sentences} validation sentences: {self.identical} greedy "
-            f"translations are identical, and logits differ by at most {self.logit_difference:.1e}."
+            f"translations are identical, and {self._logits}."
         )
+
+    @property
+    def _logits(self) -> str:
+        return f"logits differ by at most {self.logit_difference:.1e}" if self.logit_difference else "so are all logits"
 
     def refuse_difference(self) -> None:
         """ValueError if the models differ."""

@@ -117,10 +117,9 @@ class Translator:
             return wanted[0]
         known = f"available: {', '.join(d.name for d in self.directions)}"
         if wanted:
-            missing = (
-                "the source language (--from)" if len({d.tgt for d in wanted}) == 1 else "the target language (--to)"
-            )
-            raise ValueError(f"specify {missing}; {known}")
+            has_one_target = len({d.tgt for d in wanted}) == 1
+            missing = "source language (--from, in Python `source`)" if has_one_target else "target language (--to)"
+            raise ValueError(f"specify the {missing}; {known}")
         asked = f"{source or '?'}-{to or '?'}"
         if not force or to is None:
             hint = "; use --force for zero-shot translation" if to is not None and self._tokenizers.names_target else ""

@@ -45,6 +45,7 @@ class Row:
     examples: list[Pair]
     source_tokens: int  # estimated
     target_tokens: int  # estimated
+    shifted: tuple[int, int] | None  # pairs, from and to, in which the sides are probably shifted by a line
 
 
 @dataclass(frozen=True)
@@ -97,6 +98,7 @@ def check(config: Config, bars: Bars) -> Check:
             examples=_examples(around, name),
             source_tokens=tokens[name][0],
             target_tokens=tokens[name][1],
+            shifted=scan.shifted,
         )
         rows.append(row)
     of_sides = doubts_about_sides(config.data.corpora, around.samples)
@@ -193,24 +195,38 @@ def _warnings(row: Row, rules: list[str], config: Config, in_other_languages: bo
         warn(f"{share['identical']:.0%} of the pairs have identical sides; consider clean.identical: true")
     if share["wrong_script"] > 0.02 and "wrong_script" not in rules and not in_other_languages:
         warn(f"{share['wrong_script']:.0%} of the pairs are in another script; consider clean.wrong_script: true")
-    if share["ratio"] > 0.02 and "ratio" not in rules:
+    if row.shifted is not None:
+        first, end = row.shifted
+        warn(
+            f"source and target are probably shifted by a line between pairs {first + 1:,} and {end:,}, judged by "
+            "their lengths; restore the missing lines, or remove those without a translation"
+        )
+    elif share["ratio"] > 0.02 and "ratio" not in rules:
         warn(f"{share['ratio']:.0%} of the pairs have an unusual length ratio; consider clean.max_ratio: 3")
     limits_itself = config.balance.description.gradual
     if 0 < row.kept < SMALL and not limits_itself and (row.most_passes is None or row.most_passes > 3):
         times = "without limit" if row.most_passes is None else f"up to {row.most_passes:.0f} times per interval"
         advice = "balance.max_passes" if "max_passes" in config.balance.options else "a smaller tau or UniMax"
         warn(f"only {row.kept:,} pairs, sampled {times}: likely to be memorised; consider {advice}")
-    if row.valid is None and row.direction == whole_direction(row.direction):
-        warn("no validation set: not considered in early stopping and checkpoint selection")
     return found
 
 
 def _overall(rows: list[Row]) -> list[str]:
+    """Warnings about all directions together."""
+    found = []
+    whole = [row for row in rows if row.direction == whole_direction(row.direction)]
+    if without := [row.direction for row in whole if row.valid is None]:
+        consequence = "not considered in early stopping and checkpoint selection"
+        if len(without) == len(whole):
+            consequence = "the last checkpoint counts as the best one, and overfitting is not noticed; set data.valid"
+        found.append(f"{some(without)}: no validation set: {consequence}")
     sizes = [row.kept for row in rows if row.kept]
     if len(sizes) > 1 and max(sizes) > 1000 * min(sizes):
         factor = max(sizes) / min(sizes)
-        return [f"the largest corpus is {factor:,.0f} times as large as the smallest; balancing alone cannot fix that"]
-    return []
+        found.append(
+            f"the largest corpus is {factor:,.0f} times as large as the smallest; balancing alone cannot fix that"
+        )
+    return found
 
 
 def _of_training(rows: list[Row], config: Config) -> list[str]:

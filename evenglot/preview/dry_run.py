@@ -64,8 +64,17 @@ class DryRun:
         return history(events, unit="intervals")
 
 
-def dry_run(config: Config, sizes: Mapping[str, int], tokens: Mapping[str, int], intervals: int) -> DryRun:
-    """Simulate the strategy; `sizes` and `tokens` are those of the groups. Baseline files are ignored."""
+def dry_run(
+    config: Config,
+    sizes: Mapping[str, int],
+    tokens: Mapping[str, int],
+    intervals: int,
+    interval_pairs: int | None = None,
+) -> DryRun:
+    """Simulate the strategy; `sizes` and `tokens` are those of the groups. Baseline files are ignored.
+
+    `interval_pairs` are sampled in an interval (default: as many as the data have).
+    """
     balance = config.balance.without_baseline_file()
     balancer = config.balancer(sizes, tokens, balance)
     if balancer.needs.gradients is not None:
@@ -73,10 +82,9 @@ def dry_run(config: Config, sizes: Mapping[str, int], tokens: Mapping[str, int],
             f"balance.strategy: {balance.strategy} needs gradients, which are not simulated; choose another strategy"
         )
     losses = learning_curves(sizes, _best(balancer), half_way=sum(sizes.values()) / 10)
-    pairs = config.batches.interval_pairs
 
     def simulated(each: Balancer) -> Simulation:
-        return simulate(each, losses, intervals, interval_size=pairs)
+        return simulate(each, losses, intervals, interval_size=interval_pairs)
 
     temperatures = {tau: simulated(_temperature(tau, sizes)) for tau in TAUS}
     return DryRun(balance.strategy, sizes, simulated(balancer), temperatures)

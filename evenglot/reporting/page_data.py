@@ -138,7 +138,8 @@ def _not_yet(run: Run, name: str, error: Exception, live: bool) -> Data:
     """A run without a readable log: an error in a report, but a live page may be opened before training starts."""
     waiting = not run.log_file.exists() or not run.log_file.stat().st_size or isinstance(error, LogNotStartedError)
     if not live:
-        raise ValueError(f"{run.folder}: no event log yet; is it a run folder?" if waiting else str(error))
+        state = "no event log yet; is it a run folder?" if run.folder.exists() else "no such folder"
+        raise ValueError(f"{run.folder}: {state}" if waiting else str(error))
     if not waiting:
         return {"name": name, "state": "broken", "message": str(error)}
     message = "Training has not started to write its event log yet."

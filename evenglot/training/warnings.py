@@ -36,14 +36,10 @@ def warnings_about(
 
 def warnings_before_reference(config: Config, store: Store) -> Doubts:
     """What is known before a reference run is paid for; the length of an interval is estimated."""
-    tokens = {
-        name: (row["train"]["source_tokens"], row["train"]["target_tokens"])
-        for name, row in store.manifest["directions"].items()
-    }
     pairs, targets = (config.data.groups.sum(each) for each in (store.sizes, store.target_tokens))
     balancer = config.balancer(pairs, targets, config.balance.without_baseline_file())
     has_validation = any("valid" in store.splits(name) for name in store.directions)
-    return doubts_about(config, balancer, estimated_length(config, store.sizes, tokens), has_validation)
+    return doubts_about(config, balancer, estimated_length(config, store.sizes, store.tokens), has_validation)
 
 
 def against_overfitting(config: Config) -> str:

@@ -126,6 +126,12 @@ def test_files_are_found_beside_the_config(conf):
     assert (source.path.name, source.column, target.column) == ("test.por-en.tsv", "en", "por")
 
 
+def test_large_limits_are_written_in_full(conf):
+    text = "data: {directions: por-en, train: all.tsv}\nvocabulary: {size_other: 2000000}\n"
+    (error,) = conf.errors(text)
+    assert "1,000,000" in error
+
+
 @pytest.mark.parametrize(
     "columns", ["[1]", "[0, 1]", "[1, x]", "[true, 2]", "a", "[[1], 2]", "[a, '{lang}']", "[a, '']"]
 )

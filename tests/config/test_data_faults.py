@@ -49,7 +49,7 @@ def test_all_missing_files_at_once(conf):
         "conf.yaml:6: data.train: no such file: train.aze-en.aze, train.aze-en.en, train.bel-en.bel, train.bel-en.en, "
         "train.ces-en.ces and 5 more",
         "conf.yaml:7: data.valid: no such file: valid.por-en.tsv, valid.aze-en.tsv, valid.bel-en.tsv, "
-        "valid.ces-en.tsv, valid.rus-en.tsv and 2 more",
+        "valid.ces-en.tsv, valid.rus-en.tsv and 2 more; directions without such text need `valid: null`",
         "conf.yaml:8: clean.max_peices: unknown key; did you mean 'max_pieces'?",
     ]
 

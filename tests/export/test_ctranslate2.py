@@ -499,7 +499,9 @@ except ValueError as error:
 
 def test_the_command_says_where_the_model_is(to_english, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    said = CliRunner().invoke(app, ["export", str(to_english.folder), "--to", "ctranslate2", "--out", "models/first"])
+    command = ["export", str(to_english.folder), "--to", "ctranslate2", "--out", "models/first", "--verbose"]
+    said = CliRunner().invoke(app, command)
     assert said.exit_code == 0, said.output
+    assert re.search(r"^export.*: \d+ s$", said.stderr, re.MULTILINE), "what takes long is said"
     assert said.stdout.startswith("models/first: 50 sentences ")
     assert (tmp_path / "models" / "first" / "model.bin").is_file()

@@ -36,6 +36,11 @@ def test_the_package_has_it_at_hand(run, translator):
     )
 
 
+def test_a_language_to_specify_is_named_as_option_and_as_argument(translator):
+    with pytest.raises(ValueError, match=r"--from.*`source`"):
+        translator.translate(foreign("aa"))
+
+
 def test_order_and_empty_lines_are_kept_whatever_the_batches(translator, monkeypatch):
     lines = ["", *foreign("aa"), "   ", ""]
     whole = translator.translate(lines, source="aa")

@@ -130,10 +130,42 @@ def test_warnings_say_what_to_do(configure, corpus):
     warnings = check(configure(*settings), Bars()).warnings
     assert any(w.startswith("por-en: 10%") and "clean.duplicates" in w for w in warnings)
     assert any(w.startswith("glg-en: ") and " 40 " in w and "max_passes" in w for w in warnings)
-    assert any(w.startswith("rus-en: ") and "validation" in w for w in warnings)
     quiet = check(configure("clean.duplicates=true"), Bars()).warnings
     assert not any("clean.duplicates" in w for w in quiet)
     assert not any("max_passes" in w or "UniMax" in w for w in quiet)  # the default repeats small corpora less and less
+
+
+def test_missing_validation_sets_are_told_in_one_line(configure):
+    def told(*settings):
+        return [warning for warning in check(configure(*settings), Bars()).warnings if "no validation" in warning]
+
+    assert not told()
+    (of_all,) = told("data.valid=null")
+    (of_one,) = told("data.directions=[{from: [por, rus], to: en}, {src: glg, tgt: en, valid: null}]")
+    assert of_all.startswith("por-en, ")
+    assert "data.valid" in of_all
+    assert of_one.startswith("glg-en: ")
+    assert "data.valid" not in of_one
+
+
+def test_sides_that_are_shifted_in_a_part_of_a_corpus_are_told(configure, corpus):
+    found = check(configure(), Bars())
+    assert {row.shifted for row in found.rows} == {None}
+
+    def lengthened(lines):
+        return [line + " and on" * (11 * number % 17) for number, line in enumerate(lines)]
+
+    for side in ("rus", "en"):
+        rewrite(corpus / f"train.rus-en.{side}.gz", lengthened)
+    rewrite(corpus / "train.rus-en.rus.gz", lambda lines: [*lines[:40], *lines[41:]])
+    rewrite(corpus / "train.rus-en.en.gz", lambda lines: [*lines[:90], *lines[91:]])
+    found = check(configure(), Bars())
+    shifted = {row.direction: row.shifted for row in found.rows}
+    assert shifted.pop("rus-en") == pytest.approx((40, 90), abs=5)
+    assert set(shifted.values()) == {None}
+    (warning,) = [warning for warning in found.warnings if "shifted" in warning]
+    assert warning.startswith("rus-en: ")
+    assert not any("max_ratio" in warning for warning in found.warnings)
 
 
 def test_the_commands_print_tables_or_json(corpus):

@@ -1,7 +1,10 @@
 import pytest
+from typer.testing import CliRunner
 
+from evenglot.cli import app
 from evenglot.preview.dry_run import dry_run
 from evenglot.reporting.figures import draw_history
+from tests.corpus.conftest import corpus as corpus
 
 SIZES = {"aa-en": 600, "bb-en": 150, "cc-en": 50}
 TOKENS = {name: 6 * size for name, size in SIZES.items()}
@@ -27,6 +30,23 @@ def test_the_table_has_a_row_a_group_the_largest_first(configure):
         float(least) <= float(last) <= float(most)
         for least, last, most in zip(cells["least %"], cells["last %"], cells["most %"], strict=True)
     )
+
+
+def test_intervals_have_the_length_they_are_given(configure):
+    short, long = (dry_run(configure(ROOMY), SIZES, TOKENS, 8, pairs).simulation for pairs in (100, 800))
+    assert [sum(drawn.values()) for drawn in short.drawn] == pytest.approx([100] * 8, abs=2)
+    assert [sum(drawn.values()) for drawn in long.drawn] == pytest.approx([800] * 8, abs=2)
+    assert short.passes["aa-en"] == pytest.approx(long.passes["aa-en"] / 8, rel=0.1)
+
+
+def test_the_command_simulates_the_run_of_the_configuration(corpus):
+    conf = str(corpus / "conf.yaml")
+    settings = ["--set", "train.updates=12", "--set", "batches.interval_updates=3", "--set", "balance={strategy: fade}"]
+    assert CliRunner().invoke(app, ["prepare", conf]).exit_code == 0
+    title, *_ = CliRunner().invoke(app, ["simulate", conf, *settings]).stdout.splitlines()
+    assert " 4 intervals" in title
+    title, *_ = CliRunner().invoke(app, ["simulate", conf, *settings, "--intervals", "7"]).stdout.splitlines()
+    assert " 7 intervals" in title
 
 
 def test_figures_are_drawn_over_intervals(configure, tmp_path):

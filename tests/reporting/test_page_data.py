@@ -224,7 +224,7 @@ def test_a_run_that_did_not_end_is_told_unless_one_watches(tmp_path):
 
 def test_a_folder_that_is_no_run_is_told_but_waited_for_when_watching(tmp_path):
     empty = Run(tmp_path / "empty")
-    with pytest.raises(ValueError, match="empty: "):
+    with pytest.raises(ValueError, match="empty: no such folder$"):
         page_data([empty])
     assert page_data([empty], live=True)["runs"][0]["state"] == "waiting"
     empty.folder.mkdir()

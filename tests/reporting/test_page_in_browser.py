@@ -512,6 +512,10 @@ def test_languages_have_names_where_the_browser_knows_them(several, browser):
     browser.open(several)
     cells = browser.run(CELLS.format(1).replace("firstChild.", ""))
     assert sorted(cells) == ["por-enPortuguese → English", "tur-enTurkish → English", "xxq-enxxq → English"]
+    titles = browser.run("[...document.querySelectorAll('#comparison th [title]')].map((each) => each.title)")
+    told = [title for title in titles if "→" in title]
+    assert len({title.split(" → ")[0] for title in told}) == 8
+    assert all(title.split(", ")[1].endswith(" pairs") for title in told)
 
 
 def test_a_table_that_scrolls_shows_it(pages, browser):
@@ -534,3 +538,18 @@ def test_a_tooltip_lists_the_curves_around_the_cursor(pages, browser):
     low = browser.run(values)
     browser.hover("#plot-mixture .u-over", 0.5, 0.05)
     assert max(low) < max(browser.run(values))
+
+
+@pytest.mark.parametrize("chart", ["train", "mixture"])
+def test_a_tooltip_hides_neither_the_cursor_nor_the_points_it_tells_of(browser, tmp_path, chart):
+    """Of a short run, whose points are far from one another."""
+    browser.open(write_report([write_run(tmp_path / "short", 8, 350, 100)], tmp_path / "page.html").as_uri())
+    of = (
+        f"(what) => [...document.querySelectorAll('#plot-{chart} ' + what)].map((each) => each.getBoundingClientRect())"
+    )
+    for place in (0.2, 0.4, 0.6, 0.7, 0.8, 0.9):
+        browser.hover(f"#plot-{chart} .u-over", place, 0.5)
+        ((left, right),) = browser.run(f"({of})('.tip').map((box) => [box.left, box.right])")
+        points = browser.run(f"({of})(':is(.u-cursor-pt, .u-cursor-x)').map((box) => (box.left + box.right) / 2)")
+        assert len(points) >= 9
+        assert not [point for point in points if left <= point <= right]

@@ -303,8 +303,9 @@ function showTip(plot, tip, chart, content, names) {
   );
   if (rows.length > shown.length)
     tip.append(make("span", { class: "ref" }, `and ${rows.length - shown.length} more`));
-  const width = plot.over.clientWidth;
-  tip.style.left = `${left + 14 + tip.offsetWidth > width ? Math.max(-50, left - tip.offsetWidth - 14) : left + 14}px`;
+  const point = plot.valToPos(plot.data[0][idx], "x"); // neither it nor the cursor may be hidden
+  const [before, after] = [Math.min(left, point) - tip.offsetWidth - 14, Math.max(left, point) + 14];
+  tip.style.left = `${after + tip.offsetWidth > plot.over.clientWidth ? Math.max(-50, before) : after}px`;
   tip.style.top = `${Math.max(-20, Math.min(plot.cursor.top - 20, plot.over.clientHeight - tip.offsetHeight + 20))}px`;
 }
 

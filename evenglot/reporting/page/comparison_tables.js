@@ -68,7 +68,7 @@ function languageTable(comparison, { id, title, note, higher, cell, mean, digits
           ...columns.map((label, place) => ({
             key: `of${place}`,
             label,
-            title: place < names.length ? `${whole(comparison.directions[place].pairs)} pairs` : "of all directions",
+            title: place < names.length ? about(comparison.directions[place]) : "of all directions",
             value: (number) => of(number, place)[0],
             show: (number) => shown(number, place),
           })),

@@ -128,7 +128,7 @@ function languageChooser(run, changed) {
       row.name,
       make(
         "label",
-        { class: "chip", title: [directionName(row.name), `${whole(row.pairs)} pairs`].filter(Boolean).join(", ") },
+        { class: "chip", title: about(row) },
         box,
         swatch(row.name),
         make("span", {}, row.name),

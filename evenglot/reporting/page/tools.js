@@ -104,6 +104,9 @@ function directionName(direction) {
   return codes.length === 2 && names.some(Boolean) ? codes.map((code, place) => names[place] || code).join(" → ") : "";
 }
 
+/** "Portuguese → English, 4,158 pairs": what is told of a direction whose code is shown. */
+const about = ({ name, pairs }) => [directionName(name), `${whole(pairs)} pairs`].filter(Boolean).join(", ");
+
 /** A direction with the names of its languages below. */
 function namedDirection(direction) {
   const name = directionName(direction);
