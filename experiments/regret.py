@@ -41,7 +41,7 @@ NAMES = {  # of the rows
     "fade100": "`fade`, uniform to data",
     "erm": "ERM (proportional)",
     **{f"tau{tau}": f"`temperature`, tau = {tau}" for tau in ("1.5", "2", "3", "5", "100")},
-    **{f"mix{percent}": f"`mix`, alpha = 0.{percent}" for percent in (25, 50, 75)},
+    **{f"mix{percent}": f"`mix`, alpha = {percent / 100:g}" for percent in (25, 50, 75)},
     "unimax": "UniMax",
     "chi": "chi-IBR, defaults",
     "chibase": "chi-IBR as published",

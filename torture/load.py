@@ -14,6 +14,7 @@ import json
 import random
 import resource
 import signal
+import socket
 import subprocess
 import sys
 import tarfile
@@ -239,6 +240,7 @@ async def dribble(port: int, first: bytes) -> None:
     """Send a few bytes, then one now and then, until the server has had enough."""
     with suppress(OSError):
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        notice_the_end(writer)
         over = asyncio.create_task(reader.read())
         writer.write(first)
         while not over.done():
@@ -248,6 +250,15 @@ async def dribble(port: int, first: bytes) -> None:
         await abort(writer)
         with suppress(OSError):
             await over
+
+
+def notice_the_end(writer: asyncio.StreamWriter) -> None:
+    """Probe the connection: if the server's queue was full, its system has forgotten it, and says so only if asked."""
+    connection = writer.get_extra_info("socket")
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for option in ("TCP_KEEPIDLE", "TCP_KEEPINTVL"):
+        if hasattr(socket, option):  # macOS has another name for the first
+            connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), 5)
 
 
 async def besieged(
