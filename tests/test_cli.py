@@ -2,6 +2,7 @@
 
 import errno
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -92,6 +93,14 @@ def test_every_option_is_explained(name):
     for parameter in command.params:
         assert parameter.help, parameter.name
         assert "[" not in parameter.help, parameter.name  # would be taken for markup and disappear
+
+
+@pytest.mark.parametrize("name", commands())
+def test_choices_are_not_broken_in_80_columns(name):
+    said = CliRunner(env={"COLUMNS": "80", "TERMINAL_WIDTH": "80"}).invoke(app, [name, "--help"]).stdout
+    begun = [line for line in said.splitlines() if re.search(r"<[a-z][^>\s]*(\s|$)", line)]
+    assert "│" in said
+    assert not begun, "\n".join(begun)
 
 
 def test_starting_needs_none_of_the_heavy_libraries():

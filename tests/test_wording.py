@@ -64,6 +64,18 @@ def test_one_batch_per_update(tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("updates", "told"), [(60, "never updated"), (200, "only 1 time "), (201, "only 2 times "), (4000, None)]
+)
+def test_how_often_a_run_updates_its_mixture(updates, told, tmp_path):
+    conf = tmp_path / "conf.yaml"
+    conf.write_text("data: {directions: [aa-en, bb-en], train: '{pair}.{lang}'}\nbalance: {strategy: chi-ibr}\n")
+    config = load_config(conf, check_files=False)
+    balancer = config.balancer({"aa-en": 1000, "bb-en": 9000}, {"aa-en": 10000, "bb-en": 90000})
+    message = dict(doubts_about(config, balancer, Length(updates, 200, 10000), True)).get("intervals")
+    assert (message and told in message) if told else message is None
+
+
+@pytest.mark.parametrize(
     "strategy", ["{strategy: proportional}", "{strategy: fade}", "{strategy: chi-ibr}", "{strategy: cvar-ibr}"]
 )
 def test_advice_names_only_options_of_the_strategy(strategy, tmp_path):

@@ -16,7 +16,7 @@ RecipeName = Literal["ted-related", "ted-diverse", "wmt"]
 def recipe(
     name: Annotated[RecipeName, typer.Argument(metavar="NAME", help="ted-related, ted-diverse or wmt.")],
     downloads: Annotated[
-        Path, typer.Argument(metavar="DOWNLOADS", help="Downloaded archive (TED), or folder with the downloads.")
+        Path, typer.Argument(metavar="INPUT", help="Downloaded archive (TED), or folder with the downloads.")
     ],
     out: Annotated[Path, typer.Argument(metavar="OUT", help="Folder for the corpus, conf.yaml and paper.yaml.")],
     dry_run: Annotated[

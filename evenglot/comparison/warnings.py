@@ -133,7 +133,7 @@ def _different_training(comparison: Comparison, row: Row) -> Warnings:
     settings, others = ([run.settings for run in each.runs] for each in (row, reference))
     for topic, (kind, what) in UNFAIR.items():
         if found := differing(settings, others, topic):
-            values = "; ".join(f"{key} is {value}, but {other}" for key, (value, other) in found.items())
+            values = "; ".join(f"{key} is {value} instead of {other}" for key, (value, other) in found.items())
             message = f"{name}: trained with another {what} than {reference.name}: {values}"
             yield ComparisonWarning(kind, message, rows=(name, reference.name), settings=tuple(found))
 
@@ -145,10 +145,10 @@ def _barely_translate(comparison: Comparison) -> Warnings:
     means = {row.name: fmean(fmean(row.scores("bleu", name)) for name in names) for row in comparison.rows}
     if low := {name: mean for name, mean in means.items() if mean < USABLE_BLEU}:
         told = ", ".join(f"{name} {mean:.1f}" for name, mean in low.items())
-        message = (
-            f"mean BLEU below {USABLE_BLEU} ({told}): these models barely translate, and differences between them say "
-            "little about models that do; train longer"
-        )
+        barely = "these models barely translate" if len(low) > 1 else "this model barely translates"
+        if len(means) > 1:
+            barely += ", and differences between such models say little about models that do"
+        message = f"mean BLEU below {USABLE_BLEU} ({told}): {barely}; train longer"
         yield ComparisonWarning("barely-translates", message, rows=tuple(low), metrics=("bleu",))
 
 

@@ -27,6 +27,7 @@ from evenglot.config.patterns import Pattern, find, missing
 from evenglot.config.section import Context, Section, key, keys_of
 from evenglot.directions import Direction, Grouping, GroupMap, group_of, parse
 from evenglot.text_file import Corpus
+from evenglot.wording import listed
 
 
 class Declaration(Section):
@@ -232,6 +233,12 @@ of its own (por-en/bt) with a sampling weight of its own. Validation and test se
             there = [one for one in found if one is not None]
             if not there:
                 refuse([(("directions", position), "there is no training text for any of them; see data.train")])
+            if entry.existing:
+                named = {language for d in entry.directions for language in (d.src, d.tgt)}
+                used = {language for one in there for language in (*one.src, *one.tgt)}
+                if alone := sorted(named - used):
+                    message = f"there is no training text for any direction with {listed(alone)}; see data.train"
+                    refuse([(("directions", position), message)])
             declared += there
         return self.model_copy(update={"declared": tuple(declared)})
 

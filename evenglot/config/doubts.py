@@ -77,8 +77,11 @@ def _rounds(config: Config, balancer: Balancer, length: Length) -> Doubts:
         better = f"set batches.{key}: {shorter:.0f} to update it {2 * FEW_INTERVALS} times"
         if config.draw_options["rule"] == "released":  # it determines the length of the interval
             better = "train longer"
-        times = f"the mixture is updated only {counted(math.ceil(intervals), 'time')} in this run"
-        yield "intervals", f"{times}, too few for it to adapt; {better}"
+        times = counted(math.ceil(intervals), "time")
+        told = f"the mixture is updated only {times} in this run, too few for it to adapt"
+        if intervals < 1:
+            told = "the mixture is never updated: the run is shorter than an interval"
+        yield "intervals", f"{told}; {better}"
 
 
 def _lag(config: Config, length: Length) -> Doubts:

@@ -120,10 +120,13 @@ class Translator:
             has_one_target = len({d.tgt for d in wanted}) == 1
             missing = "source language (--from, in Python `source`)" if has_one_target else "target language (--to)"
             raise ValueError(f"specify the {missing}; {known}")
-        asked = f"{source or '?'}-{to or '?'}"
+        asked = "-".join(language for language in (source, to) if language is not None)
         if not force or to is None:
             hint = "; use --force for zero-shot translation" if to is not None and self._tokenizers.names_target else ""
-            raise ValueError(f"{asked}: the model was not trained on this direction; {known}{hint}")
+            untrained = "the model was not trained on this direction"
+            if source is None or to is None:
+                untrained = f"not a {'source' if to is None else 'target'} language of the model"
+            raise ValueError(f"{asked}: {untrained}; {known}{hint}")
         if not self._tokenizers.names_target and to not in {d.tgt for d in self.directions}:
             raise ValueError(f"{asked}: the only target language of the model is {self.directions[0].tgt}")
         direction = Direction(check_code(source) if source else "und", check_code(to))

@@ -19,7 +19,7 @@ from evenglot.directions import whole_direction
 from evenglot.preview.sides import doubts_about_sides
 from evenglot.progress import Bars
 from evenglot.robust.validate import Vector
-from evenglot.wording import some
+from evenglot.wording import counted, some
 
 CHARACTERS_PER_PIECE = 4.0  # typical of vocabularies of 8k to 32k subwords; the store has exact counts
 TOKENS_PER_SECOND = 4000  # measured for a tiny model on one CPU core; a GPU is about fifty times faster
@@ -207,7 +207,7 @@ def _warnings(row: Row, rules: list[str], config: Config, in_other_languages: bo
     if 0 < row.kept < SMALL and not limits_itself and (row.most_passes is None or row.most_passes > 3):
         times = "without limit" if row.most_passes is None else f"up to {row.most_passes:.0f} times per interval"
         advice = "balance.max_passes" if "max_passes" in config.balance.options else "a smaller tau or UniMax"
-        warn(f"only {row.kept:,} pairs, sampled {times}: likely to be memorised; consider {advice}")
+        warn(f"only {counted(row.kept, 'pair')}, sampled {times}: likely to be memorised; consider {advice}")
     return found
 
 

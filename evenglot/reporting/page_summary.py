@@ -50,6 +50,8 @@ def _quality(story: History, scores: Scores | None) -> str:
             return f"{told}."
         worst = scores.worst_direction
         best = max(by_name, key=lambda name: metric.sign * by_name[name])
+        if by_name[worst] == by_name[best]:
+            return f"{told}, and the same {metric.label} in every direction."
         mean = scores.macro[metric.scores_key]
         to_mean, to_best = (abs(by_name[worst] - other) for other in (mean, by_name[best]))
         return (

@@ -207,8 +207,8 @@ class Record:
                     "passes",
                     name,
                     at.step,
-                    f"{name}: its {self.store.sizes[name]:,} pairs will have been sampled {passes:.0f} times by the "
-                    f"end of this interval; watch its validation loss{self._limit}",
+                    f"{name}: its {counted(self.store.sizes[name], 'pair')} will have been sampled {passes:.0f} times "
+                    f"by the end of this interval; watch its validation loss{self._limit}",
                 )
 
     def update(self, at: Position, balancer: Balancer, *, total: int, loss: float, rate: float, norm: float) -> None:

@@ -364,6 +364,10 @@ def test_models_that_barely_translate_are_mentioned():
     assert of_kind(warnings, "barely-translates").rows == ("erm",)
     _, warnings = compared(result("erm", 0.6), result("chi", 0.7))
     assert "barely-translates" not in [warning.kind for warning in warnings]
+    _, warnings = compared(result("erm", 0.02))
+    assert "model barely" in of_kind(warnings, "barely-translates").message
+    _, warnings = compared(result("erm", 0.02), result("chi", 0.02))
+    assert "models barely" in of_kind(warnings, "barely-translates").message
 
 
 @pytest.mark.parametrize(("loss", "disagrees"), [(1.2, False), (1.497, False), (1.6, True)])

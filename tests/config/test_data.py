@@ -77,6 +77,22 @@ def test_only_directions_with_text_if_so_declared(conf):
     assert error.startswith("conf.yaml:3: data.directions")
 
 
+def test_a_language_without_any_text_is_not_left_out_silently(conf):
+    for language in ("no", "en"):
+        (conf.folder / f"train.no-en.{language}").write_text("x\n")
+    (error,) = conf.errors(
+        """
+        data:
+          directions: {from: [no, tur, en], to: [no, tur, en], existing: true}
+          train: train.{pair}.{lang}
+        vocabulary: {kind: joint}
+        """,
+        check_files=True,
+    )
+    assert error.startswith("conf.yaml:3: data.directions")
+    assert "with tur;" in error
+
+
 def test_bad_codes(conf):
     errors = conf.errors("""\
         data:

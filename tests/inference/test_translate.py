@@ -114,6 +114,10 @@ def test_zero_shot_needs_force_and_a_known_tag():
     with pytest.raises(ValueError, match="^aa-bb: .*--force"):
         translator.direction("bb", "aa")
     assert translator.direction("bb", "aa", force=True).name == "aa-bb"
+    with pytest.raises(ValueError, match=r"^xx: not a target language"):
+        translator.direction("xx")
+    with pytest.raises(ValueError, match=r"^xx: not a source language"):
+        translator.direction(source="xx")
     with pytest.raises(ValueError, match="^aa-xx: .*>>xx<<.* bb, en$"):
         translator.direction("xx", "aa", force=True)
     one_target = directions("aa-en", "bb-en")  # its tags name the source, so nothing tells it where to go

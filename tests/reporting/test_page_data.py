@@ -78,6 +78,16 @@ def test_where_losses_are_weighed_nothing_is_said_to_be_shown_more_often(made, t
     assert not any("sampled at" in sentence for sentence in data["summary"])
 
 
+def test_no_direction_is_the_worst_if_all_have_the_same_score(tmp_path):
+    run = write_run(tmp_path / "run", directions=3)
+    write_scores(run)
+    scores = json.loads((run.folder / "scores.json").read_text())
+    for row in (*scores["directions"].values(), scores["macro"], scores["worst"]):
+        row["chrf"] = 0.0
+    (run.folder / "scores.json").write_text(json.dumps(scores))
+    assert "worst" not in run_data(run, "run")["summary"][1]
+
+
 def test_without_scores_the_summary_goes_by_validation(made, tmp_path):
     run = Run(shutil.copytree(made.folder, tmp_path / "copy"))
     (run.folder / "scores.json").unlink()

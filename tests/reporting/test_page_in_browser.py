@@ -290,6 +290,18 @@ def test_texts_are_texts_and_read_in_their_own_direction(runs, browser, tmp_path
     assert browser.run("document.querySelector('#sample-direction').value") == "abh-en"
 
 
+def test_a_word_that_cannot_be_broken_does_not_widen_the_page(runs, browser, tmp_path, monkeypatch):
+    sample = {"source": "x", "reference": "x", "translation": "\u0ba8" + "\u0bc8" * 200, "score": 1.0}
+    three = {"best": sample, "median": sample, "worst": sample, "looked_at": 9}
+    monkeypatch.setattr(
+        "evenglot.reporting.page_data._samples", lambda run: ({"split": "test", "directions": {"aaa-en": three}}, [])
+    )
+    page = write_report([runs["eight"]], tmp_path / "page.html").as_uri()
+    for width in (390, 1200):
+        browser.open(page, width)
+        assert browser.run(FITS)
+
+
 def append(run, **event):
     with run.log_file.open("a") as log:
         log.write(json.dumps(event) + "\n")

@@ -90,6 +90,11 @@ def test_text_is_text_and_reads_in_its_own_direction(model, browser):
         assert browser.run(directions) == ["rtl", "rtl", "rtl", "ltr", "ltr"]
         assert browser.run("document.querySelectorAll('#results b, #results img').length") == 0
         assert browser.run("document.title").startswith("Translate")
+        browser.open(url, 390)
+        browser.write("\u0ba8" + "\u0bc8" * 200)  # one letter with many vowel signs: cannot be broken
+        browser.run("document.getElementById('go').click()")
+        browser.wait("document.querySelectorAll('.best').length === 1")
+        assert browser.run(FITS)
     browser.run("document.getElementById('go').click()")
     browser.wait(f"{ERROR} !== ''")
 

@@ -130,7 +130,7 @@ function dataTable(run) {
     make(
       "p",
       { class: "lead" },
-      "Corpus sizes, sampling and results per direction. Click a heading to sort.",
+      `Corpus sizes, sampling and results per direction. ${hovers.matches ? "Click" : "Touch"} a heading to sort.`,
     ),
     sortableTable({
       id: "data-table",
