@@ -105,7 +105,8 @@ function directionName(direction) {
 }
 
 /** "Portuguese → English, 4,158 pairs": what is told of a direction whose code is shown. */
-const about = ({ name, pairs }) => [directionName(name), `${whole(pairs)} ${pairs === 1 ? "pair" : "pairs"}`].filter(Boolean).join(", ");
+const about = ({ name, pairs }) =>
+  [directionName(name), `${whole(pairs)} ${pairs === 1 ? "pair" : "pairs"}`].filter(Boolean).join(", ");
 
 /** A direction with the names of its languages below. */
 function namedDirection(direction) {
