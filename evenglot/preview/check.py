@@ -182,6 +182,7 @@ def _warnings(row: Row, rules: list[str], config: Config, in_other_languages: bo
         found.append(f"{row.direction}: {text}")
 
     share = {reason: count / max(row.pairs, 1) for reason, count in row.problems.items()}
+    of_pairs = {reason: f"{100 * part:.0f} % of the pairs" for reason, part in share.items()}
     if row.kept == 0:
         warn("cleaning leaves no pair; relax `clean`")
     if row.problems["leakage"] and "leakage" not in rules:
@@ -190,11 +191,11 @@ def _warnings(row: Row, rules: list[str], config: Config, in_other_languages: bo
             "inflates the scores; set clean.leakage: true"
         )
     if share["duplicate"] > 0.05 and "duplicate" not in rules:
-        warn(f"{share['duplicate']:.0%} of the pairs are repeated; consider clean.duplicates: true")
+        warn(f"{of_pairs['duplicate']} are repeated; consider clean.duplicates: true")
     if share["identical"] > 0.02 and "identical" not in rules:
-        warn(f"{share['identical']:.0%} of the pairs have identical sides; consider clean.identical: true")
+        warn(f"{of_pairs['identical']} have identical sides; consider clean.identical: true")
     if share["wrong_script"] > 0.02 and "wrong_script" not in rules and not in_other_languages:
-        warn(f"{share['wrong_script']:.0%} of the pairs are in another script; consider clean.wrong_script: true")
+        warn(f"{of_pairs['wrong_script']} are in another script; consider clean.wrong_script: true")
     if row.shifted is not None:
         first, end = row.shifted
         warn(
@@ -202,7 +203,7 @@ def _warnings(row: Row, rules: list[str], config: Config, in_other_languages: bo
             "their lengths; restore the missing lines, or remove those without a translation"
         )
     elif share["ratio"] > 0.02 and "ratio" not in rules:
-        warn(f"{share['ratio']:.0%} of the pairs have an unusual length ratio; consider clean.max_ratio: 3")
+        warn(f"{of_pairs['ratio']} have an unusual length ratio; consider clean.max_ratio: 3")
     limits_itself = config.balance.description.gradual
     if 0 < row.kept < SMALL and not limits_itself and (row.most_passes is None or row.most_passes > 3):
         times = "without limit" if row.most_passes is None else f"up to {row.most_passes:.0f} times per interval"

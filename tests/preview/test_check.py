@@ -128,7 +128,7 @@ def test_warnings_say_what_to_do(configure, corpus):
     rewrite(corpus / "train.por-en.en.gz", lambda lines: [lines[0]] * 30 + lines[30:])
     settings = ("balance.strategy=chi-ibr", "data.test=null", "data.valid=null")
     warnings = check(configure(*settings), Bars()).warnings
-    assert any(w.startswith("por-en: 10%") and "clean.duplicates" in w for w in warnings)
+    assert any(w.startswith("por-en: 10 %") and "clean.duplicates" in w for w in warnings)
     assert any(w.startswith("glg-en: ") and " 40 " in w and "max_passes" in w for w in warnings)
     quiet = check(configure("clean.duplicates=true"), Bars()).warnings
     assert not any("clean.duplicates" in w for w in quiet)
